@@ -17,6 +17,7 @@ from stoa.db.query import Executor
 from stoa.rest.dispatch import PREFIX, Dispatcher
 from stoa.rest.request import Receive, Scope, Send
 from stoa.rest.unsent import UnsentResponses
+from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings
 
 # Ids generated while recording are larger than any other number, so that they are recognized in later statements.
@@ -75,9 +76,12 @@ class _Database(Database):
 async def record(settings: Settings, request: Request) -> list[Statement]:
     """Send a write through the real dispatcher and handler; returns the statements of its transaction."""
     database = _Database(settings.database_url)
-    unsent = UnsentResponses(settings.max_unsent_bytes)
+    unsent = UnsentResponses(settings.max_unsent_bytes, settings.address_unsent_bytes, settings.port)
+    uploads = UploadSpace(settings.max_upload_bytes, settings.app_upload_bytes)
     access = Admission(database, settings)
-    dispatch = Dispatcher(ENDPOINTS, database=database, access=access, unsent=unsent, settings=settings)
+    dispatch = Dispatcher(
+        ENDPOINTS, database=database, access=access, unsent=unsent, uploads=uploads, settings=settings
+    )
     handle, _, sub_path = request.path.removeprefix("/stores/").partition(PREFIX)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
@@ -61,7 +62,14 @@ async def record(url: str) -> dict[str, list[dict[str, Any]]]:
     await migrate(url)
     db = Database(url, size=4)
     application = Application(
-        load({}, database_url=url, secret_key="5e" * 32, metrics="off", log_level="error", access_log=False)
+        load(
+            {},
+            database_url=url,
+            secret_key=hashlib.sha256(b"recorded").hexdigest(),
+            metrics="off",
+            log_level="error",
+            access_log=False,
+        )
     )
     try:
         shop = await open_shop(application, db)

@@ -154,7 +154,7 @@ async def route(forms: Forms, chance: random.Random) -> list[queries.Lane]:
 async def settle(forms: Forms, chance: random.Random, lanes: Sequence[queries.Lane]) -> None:
     """Read the next deliveries of lanes and settle them with random outcomes; some leases are stale."""
     reads = [LaneRead(lane.store_id, lane.webhook_id, chance.randint(1, 9), chance.random() < 0.3) for lane in lanes]
-    found = await forms.call(queries.NEXT_DELIVERIES, json_rows(reads))
+    found = await forms.call(queries.DUE_DELIVERIES, json_rows(reads))
     moment = datetime.now(UTC)
     states: list[LaneState] = []
     results: list[DeliveryResult] = []

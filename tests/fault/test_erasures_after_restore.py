@@ -26,7 +26,9 @@ from stoa.backup.erasures import (
 from stoa.backup.restoring import restore
 from stoa.backup.saving import save
 from stoa.db.pool import Database
+from stoa.secret_keys import read_keys
 from stoa.settings import load
+from tests.conftest import SECRET_KEY
 from tests.support.canaries import traces
 from tests.support.service import Account, Service, new_database
 from tests.support.shops import SHIRT, Shop
@@ -124,7 +126,7 @@ async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> Non
             page = (await client.get("/customers")).json()
             assert {each["email"] for each in page["data"]} == {"stays@song.example", "new@song.example"}
     db = Database(empty, size=1)
-    assert {each.broken for each in await invariants.check(db)} == {0}
+    assert {each.broken for each in await invariants.check(db, read_keys(SECRET_KEY))} == {0}
     await db.close()
 
 

@@ -14,6 +14,8 @@ import msgspec
 
 from stoa.backup import invariants
 from stoa.db.pool import Connection, connect
+from stoa.secret_keys import read_keys
+from tests.conftest import SECRET_KEY
 from tests.support.service import Account
 
 SKUS = [f"MUG-{n}" for n in range(8)]
@@ -177,7 +179,7 @@ async def verify(*trades: Trade) -> Verification:
             found.replays_differ += await _replay(trade, REPLAYED // len(trades))
             found.broken += await _arithmetic(db, store_id)
             found.broken += _violations({"only retryable refusals": len(trade.wrong)}) + trade.wrong[:3]
-        checks = await invariants.check(db)
+        checks = await invariants.check(db, read_keys(SECRET_KEY))
         found.broken += [f"{check.invariant}: {check.broken}" for check in checks if check.broken]
         found.broken += await _events(db)
         return found

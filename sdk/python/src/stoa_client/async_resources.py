@@ -19,6 +19,40 @@ class AsyncProductsImports(AsyncImportJobs):
 
     _path = "/products/imports"
 
+    @overload
+    async def create(
+        self,
+        file: AsyncUpload,
+        /,
+        *,
+        fields: None = None,
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["sku", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        missing: Literal["ignore", "archive"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.Import: ...
+    @overload
+    async def create(
+        self,
+        file: AsyncUpload,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["sku", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        missing: Literal["ignore", "archive"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.PartialImport: ...
     async def create(
         self,
         file: AsyncUpload,
@@ -34,7 +68,7 @@ class AsyncProductsImports(AsyncImportJobs):
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Import products from a file.
 
         Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
@@ -49,7 +83,7 @@ class AsyncProductsImports(AsyncImportJobs):
         """
         with await async_source(file, media_type) as upload:
             return await self._connection.one(
-                models.Import,
+                models.PartialImport if fields is not None else models.Import,
                 "POST",
                 "/products/imports",
                 query={
@@ -66,6 +100,19 @@ class AsyncProductsImports(AsyncImportJobs):
                 wait_s=wait_s,
             )
 
+    @overload
+    async def get(
+        self, import_id: str, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Import: ...
+    @overload
+    async def get(
+        self,
+        import_id: str,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialImport: ...
     async def get(
         self,
         import_id: str,
@@ -73,7 +120,7 @@ class AsyncProductsImports(AsyncImportJobs):
         *,
         fields: inputs.OneOrMore[inputs.ImportField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Get the progress of an import, or its report.
 
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
@@ -84,7 +131,7 @@ class AsyncProductsImports(AsyncImportJobs):
         Requires the scope `products:read`. Raises Gone, ReportNotVisible.
         """
         return await self._connection.one(
-            models.Import,
+            models.PartialImport if fields is not None else models.Import,
             "GET",
             f"/products/imports/{quote(import_id, safe='')}",
             query={"fields": fields},
@@ -97,13 +144,35 @@ class AsyncProductsVariants(AsyncResource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
     ) -> AsyncPages[models.Variant]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
     ) -> AsyncPages[models.Variant | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListVariantsQuery]) -> AsyncPages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncPages[models.PartialVariant]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncPages[models.PartialVariant | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncPages[Any]:
         """List variants of the whole catalog.
 
         Filter by `sku` or `barcode` to find a scanned item.
@@ -111,7 +180,9 @@ class AsyncProductsVariants(AsyncResource):
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Variant, "/products/variants", {**query, "include_deleted": include_deleted or None}
+            models.PartialVariant if fields is not None else models.Variant,
+            "/products/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
     async def update_many(
@@ -135,24 +206,79 @@ class AsyncProductsVariants(AsyncResource):
         product_id: int,
         /,
         *,
+        fields: None = None,
         include_deleted: Literal[False] = False,
         **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> AsyncPages[models.Variant]: ...
     @overload
     def list_of_product(
-        self, product_id: int, /, *, include_deleted: Literal[True], **query: Unpack[inputs.ListProductVariantsQuery]
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> AsyncPages[models.Variant | Tombstone]: ...
+    @overload
     def list_of_product(
-        self, product_id: int, /, *, include_deleted: bool = False, **query: Unpack[inputs.ListProductVariantsQuery]
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncPages[models.PartialVariant]: ...
+    @overload
+    def list_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncPages[models.PartialVariant | Tombstone]: ...
+    def list_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> AsyncPages[Any]:
         """List the variants of one product.
 
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Variant, f"/products/{product_id}/variants", {**query, "include_deleted": include_deleted or None}
+            models.PartialVariant if fields is not None else models.Variant,
+            f"/products/{product_id}/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    async def create(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewVariant],
+    ) -> models.Variant: ...
+    @overload
+    async def create(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewVariant],
+    ) -> models.PartialVariant: ...
     async def create(
         self,
         product_id: int,
@@ -161,7 +287,7 @@ class AsyncProductsVariants(AsyncResource):
         fields: inputs.OneOrMore[inputs.VariantField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewVariant],
-    ) -> models.Variant:
+    ) -> Any:
         """Add a variant to a product.
 
         `option_values` must have exactly the product's options. New values are appended to the options of the
@@ -170,7 +296,7 @@ class AsyncProductsVariants(AsyncResource):
         Requires the scope `products:write`. Raises DuplicateVariant, ExternalIdTaken, SkuTaken.
         """
         return await self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "POST",
             f"/products/{product_id}/variants",
             query={"fields": fields},
@@ -178,6 +304,26 @@ class AsyncProductsVariants(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def get(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.Variant: ...
+    @overload
+    async def get(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialVariant: ...
     async def get(
         self,
         product_id: int,
@@ -186,19 +332,43 @@ class AsyncProductsVariants(AsyncResource):
         *,
         fields: inputs.OneOrMore[inputs.VariantField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Variant:
+    ) -> Any:
         """Get one variant.
 
         Requires the scope `products:read`.
         """
         return await self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "GET",
             f"/products/{product_id}/variants/{variant_id}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
 
+    @overload
+    async def update(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.VariantChanges],
+    ) -> models.Variant: ...
+    @overload
+    async def update(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.VariantChanges],
+    ) -> models.PartialVariant: ...
     async def update(
         self,
         product_id: int,
@@ -209,7 +379,7 @@ class AsyncProductsVariants(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.VariantChanges],
-    ) -> models.Variant:
+    ) -> Any:
         """Update a variant by merge patch.
 
         Stock changes only by adjustments, so that the ledger has every movement.
@@ -218,7 +388,7 @@ class AsyncProductsVariants(AsyncResource):
         VersionConflict.
         """
         return await self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "PATCH",
             f"/products/{product_id}/variants/{variant_id}",
             query={"fields": fields},
@@ -251,7 +421,23 @@ class AsyncProductsVariants(AsyncResource):
 class AsyncProductsInventoryAdjustments(AsyncResource):
     """Calls of `client.products.inventory.adjustments`."""
 
-    def list(self, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]) -> AsyncPages[models.LedgerEntry]:
+    @overload
+    def list(
+        self, *, fields: None = None, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]
+    ) -> AsyncPages[models.LedgerEntry]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField],
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> AsyncPages[models.PartialLedgerEntry]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField] | None = None,
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> AsyncPages[Any]:
         """List the stock ledger.
 
         Returns every change of every variant's stock, newest first: the differences, the actor, the reason, and
@@ -260,7 +446,11 @@ class AsyncProductsInventoryAdjustments(AsyncResource):
 
         Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.LedgerEntry, "/products/inventory/adjustments", query)
+        return self._connection.pages(
+            models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
+            "/products/inventory/adjustments",
+            {**query, "fields": fields},
+        )
 
 
 class AsyncProductsInventory(AsyncResource):
@@ -272,13 +462,39 @@ class AsyncProductsInventory(AsyncResource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListInventoryQuery]
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
     ) -> AsyncPages[models.StockLevel]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
     ) -> AsyncPages[models.StockLevel | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListInventoryQuery]) -> AsyncPages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncPages[models.PartialStockLevel]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncPages[models.PartialStockLevel | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncPages[Any]:
         """List stock levels.
 
         Returns one level for each variant of the store, sorted by variant id by default. `available` is
@@ -289,7 +505,9 @@ class AsyncProductsInventory(AsyncResource):
         Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.StockLevel, "/products/inventory", {**query, "include_deleted": include_deleted or None}
+            models.PartialStockLevel if fields is not None else models.StockLevel,
+            "/products/inventory",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
     async def adjust(
@@ -325,13 +543,35 @@ class AsyncProducts(AsyncResource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
     ) -> AsyncPages[models.Product]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
     ) -> AsyncPages[models.Product | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListProductsQuery]) -> AsyncPages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncPages[models.PartialProduct]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncPages[models.PartialProduct | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncPages[Any]:
         """List products.
 
         Returns the products of the store, sorted by id by default. Filters combine with *and*. Follow
@@ -341,16 +581,30 @@ class AsyncProducts(AsyncResource):
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Product, "/products", {**query, "include_deleted": include_deleted or None}
+            models.PartialProduct if fields is not None else models.Product,
+            "/products",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    async def create(
+        self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewProduct]
+    ) -> models.Product: ...
+    @overload
+    async def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewProduct],
+    ) -> models.PartialProduct: ...
     async def create(
         self,
         *,
         fields: inputs.OneOrMore[inputs.ProductField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewProduct],
-    ) -> models.Product:
+    ) -> Any:
         """Create a product.
 
         Options and variants can be sent inline. Without variants, the product gets a default variant with the
@@ -361,9 +615,34 @@ class AsyncProducts(AsyncResource):
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken.
         """
         return await self._connection.one(
-            models.Product, "POST", "/products", query={"fields": fields}, body=body, idempotency_key=idempotency_key
+            models.PartialProduct if fields is not None else models.Product,
+            "POST",
+            "/products",
+            query={"fields": fields},
+            body=body,
+            idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def get(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.Product: ...
+    @overload
+    async def get(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialProduct: ...
     async def get(
         self,
         product_id: int,
@@ -372,19 +651,41 @@ class AsyncProducts(AsyncResource):
         fields: inputs.OneOrMore[inputs.ProductField] | None = None,
         include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Product:
+    ) -> Any:
         """Get one product with its variants.
 
         Requires the scope `products:read`.
         """
         return await self._connection.one(
-            models.Product,
+            models.PartialProduct if fields is not None else models.Product,
             "GET",
             f"/products/{product_id}",
             query={"fields": fields, "include": include},
             if_none_match=if_none_match,
         )
 
+    @overload
+    async def update(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.ProductChanges],
+    ) -> models.Product: ...
+    @overload
+    async def update(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.ProductChanges],
+    ) -> models.PartialProduct: ...
     async def update(
         self,
         product_id: int,
@@ -394,7 +695,7 @@ class AsyncProducts(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.ProductChanges],
-    ) -> models.Product:
+    ) -> Any:
         """Update a product by merge patch.
 
         Variants have their own endpoints, so that omitting them never deletes them. When `options` change, the
@@ -405,7 +706,7 @@ class AsyncProducts(AsyncResource):
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken, VersionConflict.
         """
         return await self._connection.one(
-            models.Product,
+            models.PartialProduct if fields is not None else models.Product,
             "PATCH",
             f"/products/{product_id}",
             query={"fields": fields},
@@ -449,6 +750,26 @@ class AsyncProducts(AsyncResource):
 class AsyncOrdersProducts(AsyncResource):
     """Calls of `client.orders.products`."""
 
+    @overload
+    async def add(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddedLines],
+    ) -> models.Order: ...
+    @overload
+    async def add(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddedLines],
+    ) -> models.PartialOrder: ...
     async def add(
         self,
         order_id: int,
@@ -457,7 +778,7 @@ class AsyncOrdersProducts(AsyncResource):
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.AddedLines],
-    ) -> models.Order:
+    ) -> Any:
         """Add products or custom line items to an order.
 
         Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and
@@ -466,7 +787,7 @@ class AsyncOrdersProducts(AsyncResource):
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             f"/orders/{order_id}/products",
             query={"fields": fields},
@@ -474,6 +795,30 @@ class AsyncOrdersProducts(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def update(
+        self,
+        order_id: int,
+        line_item_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.LineChanges],
+    ) -> models.Order: ...
+    @overload
+    async def update(
+        self,
+        order_id: int,
+        line_item_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.LineChanges],
+    ) -> models.PartialOrder: ...
     async def update(
         self,
         order_id: int,
@@ -484,7 +829,7 @@ class AsyncOrdersProducts(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.LineChanges],
-    ) -> models.Order:
+    ) -> Any:
         """Change or remove a line item of an order.
 
         Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one
@@ -494,7 +839,7 @@ class AsyncOrdersProducts(AsyncResource):
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PATCH",
             f"/orders/{order_id}/products/{line_item_id}",
             query={"fields": fields},
@@ -507,7 +852,27 @@ class AsyncOrdersProducts(AsyncResource):
 class AsyncOrdersComments(AsyncResource):
     """Calls of `client.orders.comments`."""
 
-    def list(self, order_id: int, /, **query: Unpack[inputs.ListOrderCommentsQuery]) -> AsyncPages[models.Comment]:
+    @overload
+    def list(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderCommentsQuery]
+    ) -> AsyncPages[models.Comment]: ...
+    @overload
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> AsyncPages[models.PartialComment]: ...
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField] | None = None,
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> AsyncPages[Any]:
         """List an order's timeline.
 
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
@@ -515,8 +880,32 @@ class AsyncOrdersComments(AsyncResource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Comment, f"/orders/{order_id}/comments", query)
+        return self._connection.pages(
+            models.PartialComment if fields is not None else models.Comment,
+            f"/orders/{order_id}/comments",
+            {**query, "fields": fields},
+        )
 
+    @overload
+    async def create(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewComment],
+    ) -> models.Comment: ...
+    @overload
+    async def create(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewComment],
+    ) -> models.PartialComment: ...
     async def create(
         self,
         order_id: int,
@@ -525,7 +914,7 @@ class AsyncOrdersComments(AsyncResource):
         fields: inputs.OneOrMore[inputs.CommentField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewComment],
-    ) -> models.Comment:
+    ) -> Any:
         """Add a comment to an order's timeline.
 
         Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
@@ -533,7 +922,7 @@ class AsyncOrdersComments(AsyncResource):
         Requires the scope `orders:write`.
         """
         return await self._connection.one(
-            models.Comment,
+            models.PartialComment if fields is not None else models.Comment,
             "POST",
             f"/orders/{order_id}/comments",
             query={"fields": fields},
@@ -545,7 +934,27 @@ class AsyncOrdersComments(AsyncResource):
 class AsyncOrdersDuplicates(AsyncResource):
     """Calls of `client.orders.duplicates`."""
 
-    def list(self, order_id: int, /, **query: Unpack[inputs.ListOrderDuplicatesQuery]) -> AsyncPages[models.Duplicate]:
+    @overload
+    def list(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderDuplicatesQuery]
+    ) -> AsyncPages[models.Duplicate]: ...
+    @overload
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField],
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> AsyncPages[models.PartialDuplicate]: ...
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField] | None = None,
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> AsyncPages[Any]:
         """List suspected duplicates and copies of an order.
 
         A `suspected` duplicate was placed by the same contact within the time window and has the same basket or
@@ -554,7 +963,11 @@ class AsyncOrdersDuplicates(AsyncResource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Duplicate, f"/orders/{order_id}/duplicates", query)
+        return self._connection.pages(
+            models.PartialDuplicate if fields is not None else models.Duplicate,
+            f"/orders/{order_id}/duplicates",
+            {**query, "fields": fields},
+        )
 
 
 class AsyncOrders(AsyncResource):
@@ -566,7 +979,15 @@ class AsyncOrders(AsyncResource):
         self.comments = AsyncOrdersComments(connection)
         self.duplicates = AsyncOrdersDuplicates(connection)
 
-    def list(self, **query: Unpack[inputs.ListOrdersQuery]) -> AsyncPages[models.Order]:
+    @overload
+    def list(self, *, fields: None = None, **query: Unpack[inputs.ListOrdersQuery]) -> AsyncPages[models.Order]: ...
+    @overload
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField], **query: Unpack[inputs.ListOrdersQuery]
+    ) -> AsyncPages[models.PartialOrder]: ...
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField] | None = None, **query: Unpack[inputs.ListOrdersQuery]
+    ) -> AsyncPages[Any]:
         """List orders.
 
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
@@ -574,8 +995,28 @@ class AsyncOrders(AsyncResource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Order, "/orders", query)
+        return self._connection.pages(
+            models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
+        )
 
+    @overload
+    async def create(
+        self,
+        *,
+        fields: None = None,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewOrder],
+    ) -> models.Order: ...
+    @overload
+    async def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewOrder],
+    ) -> models.PartialOrder: ...
     async def create(
         self,
         *,
@@ -583,7 +1024,7 @@ class AsyncOrders(AsyncResource):
         dry_run: bool | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewOrder],
-    ) -> models.Order:
+    ) -> Any:
         """Place an order and reserve its stock.
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
@@ -598,7 +1039,7 @@ class AsyncOrders(AsyncResource):
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             "/orders",
             query={"fields": fields, "dry_run": dry_run},
@@ -606,6 +1047,19 @@ class AsyncOrders(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def get(
+        self, order_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Order: ...
+    @overload
+    async def get(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialOrder: ...
     async def get(
         self,
         order_id: int,
@@ -613,15 +1067,41 @@ class AsyncOrders(AsyncResource):
         *,
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Order:
+    ) -> Any:
         """Get an order, with its line items and allowed transitions.
 
         Requires the scope `orders:read`.
         """
         return await self._connection.one(
-            models.Order, "GET", f"/orders/{order_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialOrder if fields is not None else models.Order,
+            "GET",
+            f"/orders/{order_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    async def update(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.OrderChanges],
+    ) -> models.Order: ...
+    @overload
+    async def update(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.OrderChanges],
+    ) -> models.PartialOrder: ...
     async def update(
         self,
         order_id: int,
@@ -631,7 +1111,7 @@ class AsyncOrders(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.OrderChanges],
-    ) -> models.Order:
+    ) -> Any:
         """Change fields of an order by merge patch.
 
         Note, tags, metadata and external id can always be changed; the other fields until the order is shipped
@@ -640,7 +1120,7 @@ class AsyncOrders(AsyncResource):
         Requires the scope `orders:write`. Raises ExternalIdTaken, OrderNotEditable, VersionConflict.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PATCH",
             f"/orders/{order_id}",
             query={"fields": fields},
@@ -649,6 +1129,28 @@ class AsyncOrders(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def update_status(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.StatusChange],
+    ) -> models.Order: ...
+    @overload
+    async def update_status(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.StatusChange],
+    ) -> models.PartialOrder: ...
     async def update_status(
         self,
         order_id: int,
@@ -658,7 +1160,7 @@ class AsyncOrders(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
-    ) -> models.Order:
+    ) -> Any:
         """Change the status of an order, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
@@ -676,7 +1178,7 @@ class AsyncOrders(AsyncResource):
         RefundExceedsPayment, VersionConflict.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PUT",
             f"/orders/{order_id}/status",
             query={"fields": fields},
@@ -685,6 +1187,26 @@ class AsyncOrders(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def duplicate(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCopy],
+    ) -> models.Order: ...
+    @overload
+    async def duplicate(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCopy],
+    ) -> models.PartialOrder: ...
     async def duplicate(
         self,
         order_id: int,
@@ -693,7 +1215,7 @@ class AsyncOrders(AsyncResource):
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewCopy],
-    ) -> models.Order:
+    ) -> Any:
         """Copy an order into a new one.
 
         Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not
@@ -704,7 +1226,7 @@ class AsyncOrders(AsyncResource):
         Requires the scope `orders:write`. Raises InsufficientStock, VersionConflict.
         """
         return await self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             f"/orders/{order_id}/duplicates",
             query={"fields": fields},
@@ -716,6 +1238,26 @@ class AsyncOrders(AsyncResource):
 class AsyncCustomersAddresses(AsyncResource):
     """Calls of `client.customers.addresses`."""
 
+    @overload
+    async def create(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewAddress],
+    ) -> models.Address: ...
+    @overload
+    async def create(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.AddressField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewAddress],
+    ) -> models.PartialAddress: ...
     async def create(
         self,
         customer_id: int,
@@ -724,7 +1266,7 @@ class AsyncCustomersAddresses(AsyncResource):
         fields: inputs.OneOrMore[inputs.AddressField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewAddress],
-    ) -> models.Address:
+    ) -> Any:
         """Add an address.
 
         A customer has at most 100 addresses. The first address becomes the default for shipping and billing; a
@@ -733,7 +1275,7 @@ class AsyncCustomersAddresses(AsyncResource):
         Requires the scope `customers:write`.
         """
         return await self._connection.one(
-            models.Address,
+            models.PartialAddress if fields is not None else models.Address,
             "POST",
             f"/customers/{customer_id}/addresses",
             query={"fields": fields},
@@ -741,6 +1283,30 @@ class AsyncCustomersAddresses(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def update(
+        self,
+        customer_id: int,
+        address_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddressChanges],
+    ) -> models.Address: ...
+    @overload
+    async def update(
+        self,
+        customer_id: int,
+        address_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.AddressField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddressChanges],
+    ) -> models.PartialAddress: ...
     async def update(
         self,
         customer_id: int,
@@ -751,7 +1317,7 @@ class AsyncCustomersAddresses(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.AddressChanges],
-    ) -> models.Address:
+    ) -> Any:
         """Update an address by merge patch.
 
         Making the address a default unsets the previous default at the same time. Existing orders keep the
@@ -760,7 +1326,7 @@ class AsyncCustomersAddresses(AsyncResource):
         Requires the scope `customers:write`. Raises VersionConflict.
         """
         return await self._connection.one(
-            models.Address,
+            models.PartialAddress if fields is not None else models.Address,
             "PATCH",
             f"/customers/{customer_id}/addresses/{address_id}",
             query={"fields": fields},
@@ -797,6 +1363,38 @@ class AsyncCustomersImports(AsyncImportJobs):
 
     _path = "/customers/imports"
 
+    @overload
+    async def create(
+        self,
+        file: AsyncUpload,
+        /,
+        *,
+        fields: None = None,
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["email", "phone", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.Import: ...
+    @overload
+    async def create(
+        self,
+        file: AsyncUpload,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["email", "phone", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.PartialImport: ...
     async def create(
         self,
         file: AsyncUpload,
@@ -811,7 +1409,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Import customers from a file.
 
         Send NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such
@@ -824,7 +1422,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         """
         with await async_source(file, media_type) as upload:
             return await self._connection.one(
-                models.Import,
+                models.PartialImport if fields is not None else models.Import,
                 "POST",
                 "/customers/imports",
                 query={
@@ -840,6 +1438,19 @@ class AsyncCustomersImports(AsyncImportJobs):
                 wait_s=wait_s,
             )
 
+    @overload
+    async def get(
+        self, import_id: str, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Import: ...
+    @overload
+    async def get(
+        self,
+        import_id: str,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialImport: ...
     async def get(
         self,
         import_id: str,
@@ -847,7 +1458,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         *,
         fields: inputs.OneOrMore[inputs.ImportField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Get the progress of an import of customers, or its report.
 
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
@@ -859,7 +1470,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         Requires the scope `customers:read`. Raises Gone, ReportNotVisible.
         """
         return await self._connection.one(
-            models.Import,
+            models.PartialImport if fields is not None else models.Import,
             "GET",
             f"/customers/imports/{quote(import_id, safe='')}",
             query={"fields": fields},
@@ -877,13 +1488,39 @@ class AsyncCustomers(AsyncResource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListCustomersQuery]
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
     ) -> AsyncPages[models.Customer]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
     ) -> AsyncPages[models.Customer | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListCustomersQuery]) -> AsyncPages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncPages[models.PartialCustomer]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncPages[models.PartialCustomer | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncPages[Any]:
         """List customers.
 
         Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your
@@ -893,16 +1530,30 @@ class AsyncCustomers(AsyncResource):
         Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Customer, "/customers", {**query, "include_deleted": include_deleted or None}
+            models.PartialCustomer if fields is not None else models.Customer,
+            "/customers",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    async def create(
+        self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewCustomer]
+    ) -> models.Customer: ...
+    @overload
+    async def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCustomer],
+    ) -> models.PartialCustomer: ...
     async def create(
         self,
         *,
         fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewCustomer],
-    ) -> models.Customer:
+    ) -> Any:
         """Create a customer.
 
         `email` or `phone` is required. Addresses and metadata can be sent inline. The first address becomes the
@@ -912,9 +1563,27 @@ class AsyncCustomers(AsyncResource):
         Requires the scope `customers:write`. Raises CustomerExists, ExternalIdTaken.
         """
         return await self._connection.one(
-            models.Customer, "POST", "/customers", query={"fields": fields}, body=body, idempotency_key=idempotency_key
+            models.PartialCustomer if fields is not None else models.Customer,
+            "POST",
+            "/customers",
+            query={"fields": fields},
+            body=body,
+            idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def get(
+        self, customer_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Customer: ...
+    @overload
+    async def get(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialCustomer: ...
     async def get(
         self,
         customer_id: int,
@@ -922,15 +1591,41 @@ class AsyncCustomers(AsyncResource):
         *,
         fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Customer:
+    ) -> Any:
         """Get one customer with all addresses and metadata.
 
         Requires the scope `customers:read`.
         """
         return await self._connection.one(
-            models.Customer, "GET", f"/customers/{customer_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialCustomer if fields is not None else models.Customer,
+            "GET",
+            f"/customers/{customer_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    async def update(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.CustomerChanges],
+    ) -> models.Customer: ...
+    @overload
+    async def update(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.CustomerChanges],
+    ) -> models.PartialCustomer: ...
     async def update(
         self,
         customer_id: int,
@@ -940,7 +1635,7 @@ class AsyncCustomers(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.CustomerChanges],
-    ) -> models.Customer:
+    ) -> Any:
         """Update a customer by merge patch.
 
         `metadata` is merged too: omitted keys stay, null removes a key. Addresses have their own endpoints, so
@@ -949,7 +1644,7 @@ class AsyncCustomers(AsyncResource):
         Requires the scope `customers:write`. Raises CustomerExists, ExternalIdTaken, VersionConflict.
         """
         return await self._connection.one(
-            models.Customer,
+            models.PartialCustomer if fields is not None else models.Customer,
             "PATCH",
             f"/customers/{customer_id}",
             query={"fields": fields},
@@ -1003,9 +1698,27 @@ class AsyncCustomers(AsyncResource):
 class AsyncWebhooksDeliveries(AsyncFeed):
     """Calls of `client.webhooks.deliveries`."""
 
+    @overload
     def list(
-        self, webhook_id: int, /, **query: Unpack[inputs.ListWebhookDeliveriesQuery]
-    ) -> AsyncPages[models.Delivery]:
+        self, webhook_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListWebhookDeliveriesQuery]
+    ) -> AsyncPages[models.Delivery]: ...
+    @overload
+    def list(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField],
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> AsyncPages[models.PartialDelivery]: ...
+    def list(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField] | None = None,
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> AsyncPages[Any]:
         """List deliveries, or read them as a feed.
 
         The log covers 30 days, newest first, with every attempt and the response of the receiver.
@@ -1018,7 +1731,11 @@ class AsyncWebhooksDeliveries(AsyncFeed):
 
         Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Delivery, f"/webhooks/{webhook_id}/deliveries", query)
+        return self._connection.pages(
+            models.PartialDelivery if fields is not None else models.Delivery,
+            f"/webhooks/{webhook_id}/deliveries",
+            {**query, "fields": fields},
+        )
 
 
 class AsyncWebhooks(AsyncResource):
@@ -1028,7 +1745,15 @@ class AsyncWebhooks(AsyncResource):
         super().__init__(connection)
         self.deliveries = AsyncWebhooksDeliveries(connection)
 
-    def list(self, **query: Unpack[inputs.ListWebhooksQuery]) -> AsyncPages[models.Webhook]:
+    @overload
+    def list(self, *, fields: None = None, **query: Unpack[inputs.ListWebhooksQuery]) -> AsyncPages[models.Webhook]: ...
+    @overload
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField], **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> AsyncPages[models.PartialWebhook]: ...
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField] | None = None, **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> AsyncPages[Any]:
         """List this app's subscriptions on this store.
 
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
@@ -1036,15 +1761,29 @@ class AsyncWebhooks(AsyncResource):
 
         Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Webhook, "/webhooks", query)
+        return self._connection.pages(
+            models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
+        )
 
+    @overload
+    async def create(
+        self, *, answer_fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewWebhook]
+    ) -> models.Webhook: ...
+    @overload
+    async def create(
+        self,
+        *,
+        answer_fields: inputs.OneOrMore[inputs.WebhookField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewWebhook],
+    ) -> models.PartialWebhook: ...
     async def create(
         self,
         *,
         answer_fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewWebhook],
-    ) -> models.Webhook:
+    ) -> Any:
         """Subscribe to events.
 
         `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the
@@ -1058,7 +1797,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`. Raises TooManyWebhooks, WebhookExists.
         """
         return await self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if answer_fields is not None else models.Webhook,
             "POST",
             "/webhooks",
             query={"fields": answer_fields},
@@ -1066,6 +1805,19 @@ class AsyncWebhooks(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def get(
+        self, webhook_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Webhook: ...
+    @overload
+    async def get(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.WebhookField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialWebhook: ...
     async def get(
         self,
         webhook_id: int,
@@ -1073,7 +1825,7 @@ class AsyncWebhooks(AsyncResource):
         *,
         fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Webhook:
+    ) -> Any:
         """Get one subscription, with its health and figures.
 
         `version` and `ETag` change only with the settings, not with `health`, `pending`,
@@ -1082,9 +1834,35 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:read`.
         """
         return await self._connection.one(
-            models.Webhook, "GET", f"/webhooks/{webhook_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialWebhook if fields is not None else models.Webhook,
+            "GET",
+            f"/webhooks/{webhook_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    async def update(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        answer_fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.WebhookChanges],
+    ) -> models.Webhook: ...
+    @overload
+    async def update(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        answer_fields: inputs.OneOrMore[inputs.WebhookField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.WebhookChanges],
+    ) -> models.PartialWebhook: ...
     async def update(
         self,
         webhook_id: int,
@@ -1094,7 +1872,7 @@ class AsyncWebhooks(AsyncResource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.WebhookChanges],
-    ) -> models.Webhook:
+    ) -> Any:
         """Change a subscription by merge patch.
 
         `status: paused` keeps events without sending them. `status: active` resumes, also a disabled
@@ -1107,7 +1885,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
         """
         return await self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if answer_fields is not None else models.Webhook,
             "PATCH",
             f"/webhooks/{webhook_id}",
             query={"fields": answer_fields},
@@ -1129,6 +1907,26 @@ class AsyncWebhooks(AsyncResource):
             "DELETE", f"/webhooks/{webhook_id}", if_match=if_match, idempotency_key=idempotency_key
         )
 
+    @overload
+    async def send_test(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewTest],
+    ) -> models.TestResult: ...
+    @overload
+    async def send_test(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.TestResultField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewTest],
+    ) -> models.PartialTestResult: ...
     async def send_test(
         self,
         webhook_id: int,
@@ -1137,7 +1935,7 @@ class AsyncWebhooks(AsyncResource):
         fields: inputs.OneOrMore[inputs.TestResultField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewTest],
-    ) -> models.TestResult:
+    ) -> Any:
         """Send a signed sample event now.
 
         The result contains the response of the receiver, the duration of each step, and the signed text, so
@@ -1148,7 +1946,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`.
         """
         return await self._connection.one(
-            models.TestResult,
+            models.PartialTestResult if fields is not None else models.TestResult,
             "POST",
             f"/webhooks/{webhook_id}/test",
             query={"fields": fields},
@@ -1156,6 +1954,26 @@ class AsyncWebhooks(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def rotate_secret(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewSecret],
+    ) -> models.Webhook: ...
+    @overload
+    async def rotate_secret(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.WebhookField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewSecret],
+    ) -> models.PartialWebhook: ...
     async def rotate_secret(
         self,
         webhook_id: int,
@@ -1164,7 +1982,7 @@ class AsyncWebhooks(AsyncResource):
         fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewSecret],
-    ) -> models.Webhook:
+    ) -> Any:
         """Create a new signing secret.
 
         Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops
@@ -1174,7 +1992,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`. Raises SecretRotationActive.
         """
         return await self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if fields is not None else models.Webhook,
             "POST",
             f"/webhooks/{webhook_id}/rotate-secret",
             query={"fields": fields},
@@ -1182,6 +2000,26 @@ class AsyncWebhooks(AsyncResource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    async def redeliver(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewRedelivery],
+    ) -> models.Redelivery: ...
+    @overload
+    async def redeliver(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.RedeliveryField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewRedelivery],
+    ) -> models.PartialRedelivery: ...
     async def redeliver(
         self,
         webhook_id: int,
@@ -1190,7 +2028,7 @@ class AsyncWebhooks(AsyncResource):
         fields: inputs.OneOrMore[inputs.RedeliveryField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewRedelivery],
-    ) -> models.Redelivery:
+    ) -> Any:
         """Send deliveries again, by id or by time range.
 
         After an outage, `{"since":"..."}` sends everything again in one call, in the original order and at most
@@ -1201,7 +2039,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`. Raises TooManyItems.
         """
         return await self._connection.one(
-            models.Redelivery,
+            models.PartialRedelivery if fields is not None else models.Redelivery,
             "POST",
             f"/webhooks/{webhook_id}/redeliver",
             query={"fields": fields},

@@ -1404,8 +1404,6 @@ class ListProductsQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListProductsSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[ProductField]
-    """Return only these fields of each resource, separated by commas."""
     include: OneOrMore[Literal["variants", "inventory"]]
     """Related data to include in each resource, separated by commas."""
     status: OneOrMore[Literal["active", "draft", "archived"]]
@@ -1467,8 +1465,6 @@ class ListVariantsQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListVariantsSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[VariantField]
-    """Return only these fields of each resource, separated by commas."""
     ids: OneOrMore[int]
     """Variants with these ids."""
     product_id: OneOrMore[int]
@@ -1496,8 +1492,6 @@ class ListProductVariantsQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListProductVariantsSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[VariantField]
-    """Return only these fields of each resource, separated by commas."""
     ids: OneOrMore[int]
     """Variants with these ids."""
     sku: OneOrMore[str]
@@ -1523,8 +1517,6 @@ class ListInventoryQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListInventorySort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[StockLevelField]
-    """Return only these fields of each resource, separated by commas."""
     include: OneOrMore[Literal["locations"]]
     """Related data to include in each resource, separated by commas."""
     product_id: OneOrMore[int]
@@ -1554,8 +1546,6 @@ class ListInventoryAdjustmentsQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListInventoryAdjustmentsSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[LedgerEntryField]
-    """Return only these fields of each resource, separated by commas."""
     variant_id: OneOrMore[int]
     """Entries of these variants."""
     product_id: OneOrMore[int]
@@ -1599,8 +1589,6 @@ class ListOrdersQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListOrdersSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[OrderField]
-    """Return only these fields of each resource, separated by commas."""
     ids: OneOrMore[int]
     """Orders with these ids."""
     status: OneOrMore[
@@ -1680,8 +1668,6 @@ class ListOrderCommentsQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListOrderCommentsSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[CommentField]
-    """Return only these fields of each resource, separated by commas."""
     type: OneOrMore[Literal["comment", "status_change", "edit", "system"]]
     """One or more of these types."""
     visibility: OneOrMore[Literal["internal", "customer"]]
@@ -1701,8 +1687,6 @@ class ListOrderDuplicatesQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListOrderDuplicatesSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[DuplicateField]
-    """Return only these fields of each resource, separated by commas."""
     kind: OneOrMore[Literal["suspected", "copy"]]
     """One or both of these kinds."""
     updated_since: datetime | str
@@ -1720,8 +1704,6 @@ class ListCustomersQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListCustomersSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[CustomerField]
-    """Return only these fields of each resource, separated by commas."""
     ids: OneOrMore[int]
     """Customers with these ids."""
     email: str
@@ -1791,8 +1773,6 @@ class ListWebhooksQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListWebhooksSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[WebhookField]
-    """Return only these fields of each resource, separated by commas."""
     status: OneOrMore[Literal["active", "paused", "disabled"]]
     """One or more of these statuses."""
     updated_since: datetime | str
@@ -1810,8 +1790,6 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
     """The `next_cursor` or `prev_cursor` of an earlier page."""
     sort: OneOrMore[ListWebhookDeliveriesSort]
     """Sort keys, separated by commas. A leading minus sorts in descending order."""
-    fields: OneOrMore[DeliveryField]
-    """Return only these fields of each resource, separated by commas."""
     include: OneOrMore[Literal["payload"]]
     """Related data to include in each resource, separated by commas."""
     status: OneOrMore[Literal["pending", "retrying", "succeeded", "failed", "skipped", "cancelled", "held"]]

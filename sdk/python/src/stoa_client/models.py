@@ -4,6 +4,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from msgspec import UnsetType
+
 from stoa_client.answers import Model, absent
 
 
@@ -69,6 +71,33 @@ class Address(Model):
     """The time of the last change, in UTC."""
     version: int = absent()
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
+
+
+class PartialAddress(Model):
+    """The requested fields of a Address; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    customer_id: "UnsetType | int" = absent()
+    label: "UnsetType | str | None" = absent()
+    first_name: "UnsetType | str | None" = absent()
+    last_name: "UnsetType | str | None" = absent()
+    company: "UnsetType | str | None" = absent()
+    phone: "UnsetType | str | None" = absent()
+    address1: "UnsetType | str" = absent()
+    address2: "UnsetType | str | None" = absent()
+    city: "UnsetType | str | None" = absent()
+    district: "UnsetType | str | None" = absent()
+    province: "UnsetType | str | None" = absent()
+    province_code: "UnsetType | str | None" = absent()
+    postal_code: "UnsetType | str | None" = absent()
+    country_code: "UnsetType | str" = absent()
+    latitude: "UnsetType | float | None" = absent()
+    longitude: "UnsetType | float | None" = absent()
+    is_default_shipping: "UnsetType | bool" = absent()
+    is_default_billing: "UnsetType | bool" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
 
 
 class Allocation(Model):
@@ -143,6 +172,19 @@ class Comment(Model):
     """The old and the new value of each changed field, by its name; empty in a comment."""
     created_at: datetime = absent()
     """The time of creation, in UTC."""
+
+
+class PartialComment(Model):
+    """The requested fields of a Comment; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    order_id: "UnsetType | int" = absent()
+    type: "UnsetType | str" = absent()
+    visibility: "UnsetType | str" = absent()
+    body: "UnsetType | str | None" = absent()
+    author: "UnsetType | Author" = absent()
+    changes: "UnsetType | dict[str, list[Any]]" = absent()
+    created_at: "UnsetType | datetime" = absent()
 
 
 class Consent(Model):
@@ -255,6 +297,35 @@ class Customer(Model):
     """The time of the erasure; null while the customer exists."""
 
 
+class PartialCustomer(Model):
+    """The requested fields of a Customer; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    external_id: "UnsetType | str | None" = absent()
+    email: "UnsetType | str | None" = absent()
+    phone: "UnsetType | str | None" = absent()
+    first_name: "UnsetType | str | None" = absent()
+    last_name: "UnsetType | str | None" = absent()
+    company: "UnsetType | str | None" = absent()
+    locale: "UnsetType | str | None" = absent()
+    status: "UnsetType | str" = absent()
+    accepts_marketing: "UnsetType | bool" = absent()
+    consents: "UnsetType | Consents" = absent()
+    tags: "UnsetType | list[str]" = absent()
+    note: "UnsetType | str | None" = absent()
+    addresses: "UnsetType | list[Address]" = absent()
+    default_shipping_address_id: "UnsetType | int | None" = absent()
+    default_billing_address_id: "UnsetType | int | None" = absent()
+    metadata: "UnsetType | dict[str, Any]" = absent()
+    orders_count: "UnsetType | int" = absent()
+    total_spent: "UnsetType | Decimal" = absent()
+    last_order_at: "UnsetType | datetime | None" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
+    deleted_at: "UnsetType | datetime | None" = absent()
+
+
 class DeliveredResource(Model):
     """The resource that the event is about."""
 
@@ -302,6 +373,25 @@ class Delivery(Model):
     """The headers of a request with this event, freshly signed. Only with `after` and `include=payload`."""
 
 
+class PartialDelivery(Model):
+    """The requested fields of a Delivery; the others are UNSET."""
+
+    id: "UnsetType | str" = absent()
+    webhook_id: "UnsetType | int" = absent()
+    event_id: "UnsetType | str" = absent()
+    event_type: "UnsetType | str" = absent()
+    sequence: "UnsetType | int" = absent()
+    resource: "UnsetType | DeliveredResource" = absent()
+    status: "UnsetType | str" = absent()
+    attempts: "UnsetType | list[Attempt]" = absent()
+    attempt_count: "UnsetType | int" = absent()
+    next_attempt_at: "UnsetType | datetime | None" = absent()
+    redelivery_of: "UnsetType | str | None" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    payload: Any = absent()
+    headers: "UnsetType | dict[str, str]" = absent()
+
+
 class Discount(Model):
     """One discount on a line item or on the order as a whole."""
 
@@ -342,6 +432,19 @@ class Duplicate(Model):
     """
     total: Decimal = absent()
     """The total of the other order."""
+
+
+class PartialDuplicate(Model):
+    """The requested fields of a Duplicate; the others are UNSET."""
+
+    order_id: "UnsetType | int" = absent()
+    number: "UnsetType | int" = absent()
+    kind: "UnsetType | str" = absent()
+    score: "UnsetType | float" = absent()
+    reasons: "UnsetType | list[str]" = absent()
+    seconds_apart: "UnsetType | int" = absent()
+    status: "UnsetType | str" = absent()
+    total: "UnsetType | Decimal" = absent()
 
 
 class Fulfillment(Model):
@@ -428,6 +531,24 @@ class Import(Model):
     """Increases with each change of the import, from 1."""
 
 
+class PartialImport(Model):
+    """The requested fields of a Import; the others are UNSET."""
+
+    id: "UnsetType | str" = absent()
+    resource: "UnsetType | str" = absent()
+    status: "UnsetType | str" = absent()
+    options: "UnsetType | Options" = absent()
+    counts: "UnsetType | Counts" = absent()
+    progress: "UnsetType | float" = absent()
+    errors: "UnsetType | list[RowError]" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    started_at: "UnsetType | datetime | None" = absent()
+    finished_at: "UnsetType | datetime | None" = absent()
+    report_expires_at: "UnsetType | datetime" = absent()
+    request_id: "UnsetType | str" = absent()
+    version: "UnsetType | int" = absent()
+
+
 class LedgerEntry(Model):
     """One change of a variant's stock: the differences, the reason, the actor, and the levels after the change."""
 
@@ -467,6 +588,26 @@ class LedgerEntry(Model):
     """The id of the request that changed the stock, as in `X-Request-Id`."""
     created_at: str = absent()
     """The time of the change, in UTC."""
+
+
+class PartialLedgerEntry(Model):
+    """The requested fields of a LedgerEntry; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    variant_id: "UnsetType | int" = absent()
+    sku: "UnsetType | str | None" = absent()
+    kind: "UnsetType | str" = absent()
+    location: "UnsetType | str" = absent()
+    delta_on_hand: "UnsetType | int" = absent()
+    delta_reserved: "UnsetType | int" = absent()
+    on_hand_after: "UnsetType | int" = absent()
+    reserved_after: "UnsetType | int" = absent()
+    reason: "UnsetType | str" = absent()
+    reference: "UnsetType | str | None" = absent()
+    order_id: "UnsetType | int | None" = absent()
+    actor: "UnsetType | Actor" = absent()
+    request_id: "UnsetType | str" = absent()
+    created_at: "UnsetType | str" = absent()
 
 
 class Level(Model):
@@ -705,6 +846,55 @@ class Order(Model):
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
 
 
+class PartialOrder(Model):
+    """The requested fields of a Order; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    number: "UnsetType | int" = absent()
+    external_id: "UnsetType | str | None" = absent()
+    source: "UnsetType | Source" = absent()
+    status: "UnsetType | str" = absent()
+    payment_status: "UnsetType | str" = absent()
+    fulfillment_status: "UnsetType | str" = absent()
+    allowed_transitions: "UnsetType | list[str]" = absent()
+    currency: "UnsetType | str" = absent()
+    customer_id: "UnsetType | int | None" = absent()
+    subtotal: "UnsetType | Decimal" = absent()
+    discount_total: "UnsetType | Decimal" = absent()
+    shipping_total: "UnsetType | Decimal" = absent()
+    tax_total: "UnsetType | Decimal" = absent()
+    total: "UnsetType | Decimal" = absent()
+    amount_paid: "UnsetType | Decimal" = absent()
+    amount_refunded: "UnsetType | Decimal" = absent()
+    amount_due: "UnsetType | Decimal" = absent()
+    balance: "UnsetType | Decimal" = absent()
+    prices_include_tax: "UnsetType | bool" = absent()
+    totals: "UnsetType | Totals" = absent()
+    discounts: "UnsetType | list[Discount]" = absent()
+    tax_lines: "UnsetType | list[TaxLine]" = absent()
+    shipping_method: "UnsetType | str | None" = absent()
+    payment_method: "UnsetType | str | None" = absent()
+    tags: "UnsetType | list[str]" = absent()
+    duplicate_of: "UnsetType | int | None" = absent()
+    cancel_reason: "UnsetType | str | None" = absent()
+    placed_at: "UnsetType | datetime" = absent()
+    cancelled_at: "UnsetType | datetime | None" = absent()
+    completed_at: "UnsetType | datetime | None" = absent()
+    fulfillments: "UnsetType | list[Fulfillment]" = absent()
+    refunds: "UnsetType | list[Refund]" = absent()
+    line_items: "UnsetType | list[LineItem]" = absent()
+    contact: "UnsetType | Contact" = absent()
+    shipping_address: "UnsetType | OrderAddress | None" = absent()
+    billing_address: "UnsetType | OrderAddress | None" = absent()
+    tracking: "UnsetType | list[Tracking]" = absent()
+    note: "UnsetType | str | None" = absent()
+    metadata: "UnsetType | dict[str, Any]" = absent()
+    suspected_duplicates_count: "UnsetType | int" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
+
+
 class OrderAddress(Model):
     """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
 
@@ -822,6 +1012,44 @@ class Product(Model):
     """The stock of each variant. Only with `include=inventory`."""
 
 
+class PartialProduct(Model):
+    """The requested fields of a Product; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    name: "UnsetType | str" = absent()
+    price: "UnsetType | Decimal" = absent()
+    external_id: "UnsetType | str | None" = absent()
+    slug: "UnsetType | str" = absent()
+    description: "UnsetType | str | None" = absent()
+    status: "UnsetType | str" = absent()
+    compare_at_price: "UnsetType | Decimal | None" = absent()
+    cost_price: "UnsetType | Decimal | None" = absent()
+    currency: "UnsetType | str" = absent()
+    sku: "UnsetType | str | None" = absent()
+    barcode: "UnsetType | str | None" = absent()
+    brand: "UnsetType | str | None" = absent()
+    category: "UnsetType | str | None" = absent()
+    tags: "UnsetType | list[str]" = absent()
+    images: "UnsetType | list[Image]" = absent()
+    options: "UnsetType | list[Option]" = absent()
+    variants_count: "UnsetType | int" = absent()
+    weight: "UnsetType | float | None" = absent()
+    weight_unit: "UnsetType | str" = absent()
+    requires_shipping: "UnsetType | bool" = absent()
+    taxable: "UnsetType | bool" = absent()
+    track_inventory: "UnsetType | bool" = absent()
+    seo: "UnsetType | Seo" = absent()
+    metadata: "UnsetType | dict[str, Any]" = absent()
+    stock: "UnsetType | Stock" = absent()
+    in_stock: "UnsetType | bool" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
+    deleted_at: "UnsetType | datetime | None" = absent()
+    variants: "UnsetType | list[Variant]" = absent()
+    inventory: "UnsetType | list[Level]" = absent()
+
+
 class Redelivery(Model):
     """A redelivery, which sends deliveries again in their original order."""
 
@@ -839,6 +1067,17 @@ class Redelivery(Model):
     """
     created_at: datetime = absent()
     """The time of the request, in UTC."""
+
+
+class PartialRedelivery(Model):
+    """The requested fields of a Redelivery; the others are UNSET."""
+
+    id: "UnsetType | int | None" = absent()
+    webhook_id: "UnsetType | int" = absent()
+    matched: "UnsetType | int" = absent()
+    dry_run: "UnsetType | bool" = absent()
+    rate_per_s: "UnsetType | int | None" = absent()
+    created_at: "UnsetType | datetime" = absent()
 
 
 class Refund(Model):
@@ -963,6 +1202,21 @@ class StockLevel(Model):
     """
 
 
+class PartialStockLevel(Model):
+    """The requested fields of a StockLevel; the others are UNSET."""
+
+    variant_id: "UnsetType | int" = absent()
+    product_id: "UnsetType | int" = absent()
+    sku: "UnsetType | str | None" = absent()
+    track_inventory: "UnsetType | bool" = absent()
+    allow_backorder: "UnsetType | bool" = absent()
+    low_stock_threshold: "UnsetType | int | None" = absent()
+    stock: "UnsetType | Stock" = absent()
+    updated_at: "UnsetType | str" = absent()
+    version: "UnsetType | int" = absent()
+    locations: "UnsetType | list[LocationLevel]" = absent()
+
+
 class TaxLine(Model):
     """One tax on a line item, or on the order as a whole, such as the tax on shipping."""
 
@@ -1003,6 +1257,23 @@ class TestResult(Model):
     """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()
     """How long each step took."""
+
+
+class PartialTestResult(Model):
+    """The requested fields of a TestResult; the others are UNSET."""
+
+    succeeded: "UnsetType | bool" = absent()
+    event_id: "UnsetType | str" = absent()
+    event_type: "UnsetType | str" = absent()
+    url: "UnsetType | str" = absent()
+    request_headers: "UnsetType | dict[str, str]" = absent()
+    request_body: "UnsetType | str" = absent()
+    signed_content: "UnsetType | str" = absent()
+    response_status: "UnsetType | int | None" = absent()
+    response_headers: "UnsetType | dict[str, str]" = absent()
+    response_body: "UnsetType | str | None" = absent()
+    error: "UnsetType | str | None" = absent()
+    timings: "UnsetType | Timings" = absent()
 
 
 class Timings(Model):
@@ -1119,6 +1390,35 @@ class Variant(Model):
     """
 
 
+class PartialVariant(Model):
+    """The requested fields of a Variant; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    product_id: "UnsetType | int" = absent()
+    title: "UnsetType | str" = absent()
+    option_values: "UnsetType | dict[str, str]" = absent()
+    sku: "UnsetType | str | None" = absent()
+    barcode: "UnsetType | str | None" = absent()
+    price: "UnsetType | Decimal | None" = absent()
+    effective_price: "UnsetType | Decimal" = absent()
+    compare_at_price: "UnsetType | Decimal | None" = absent()
+    cost_price: "UnsetType | Decimal | None" = absent()
+    weight: "UnsetType | float | None" = absent()
+    image_id: "UnsetType | int | None" = absent()
+    position: "UnsetType | int" = absent()
+    is_default: "UnsetType | bool" = absent()
+    track_inventory: "UnsetType | bool" = absent()
+    allow_backorder: "UnsetType | bool" = absent()
+    low_stock_threshold: "UnsetType | int | None" = absent()
+    external_id: "UnsetType | str | None" = absent()
+    metadata: "UnsetType | dict[str, Any]" = absent()
+    stock: "UnsetType | Stock" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
+    gtin: "UnsetType | str | None" = absent()
+
+
 class Webhook(Model):
     """A subscription of this app to events of this store."""
 
@@ -1190,6 +1490,37 @@ class Webhook(Model):
     """
     secret: str = absent()
     """The secret that signs the requests. Only in the responses to a create and to a rotation: store it then."""
+
+
+class PartialWebhook(Model):
+    """The requested fields of a Webhook; the others are UNSET."""
+
+    id: "UnsetType | int" = absent()
+    name: "UnsetType | str | None" = absent()
+    url: "UnsetType | str | None" = absent()
+    events: "UnsetType | list[str]" = absent()
+    filter: "UnsetType | dict[str, str]" = absent()
+    fields: "UnsetType | list[str]" = absent()
+    payload: "UnsetType | str" = absent()
+    ordering: "UnsetType | str" = absent()
+    skip_own: "UnsetType | bool" = absent()
+    headers: "UnsetType | dict[str, str]" = absent()
+    status: "UnsetType | str" = absent()
+    disabled_reason: "UnsetType | str | None" = absent()
+    health: "UnsetType | str" = absent()
+    secret_expires_at: "UnsetType | datetime | None" = absent()
+    max_in_flight: "UnsetType | int" = absent()
+    rate_per_s: "UnsetType | int | None" = absent()
+    pending: "UnsetType | int" = absent()
+    oldest_pending_age_s: "UnsetType | int | None" = absent()
+    breaker: "UnsetType | BreakerState" = absent()
+    stats_24h: "UnsetType | Stats" = absent()
+    last_sequence: "UnsetType | int" = absent()
+    last_delivery_at: "UnsetType | datetime | None" = absent()
+    created_at: "UnsetType | datetime" = absent()
+    updated_at: "UnsetType | datetime" = absent()
+    version: "UnsetType | int" = absent()
+    secret: "UnsetType | str" = absent()
 
 
 class WrittenBy(Model):

@@ -19,6 +19,40 @@ class ProductsImports(ImportJobs):
 
     _path = "/products/imports"
 
+    @overload
+    def create(
+        self,
+        file: Upload,
+        /,
+        *,
+        fields: None = None,
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["sku", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        missing: Literal["ignore", "archive"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.Import: ...
+    @overload
+    def create(
+        self,
+        file: Upload,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["sku", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        missing: Literal["ignore", "archive"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.PartialImport: ...
     def create(
         self,
         file: Upload,
@@ -34,7 +68,7 @@ class ProductsImports(ImportJobs):
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Import products from a file.
 
         Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
@@ -49,7 +83,7 @@ class ProductsImports(ImportJobs):
         """
         with source(file, media_type) as upload:
             return self._connection.one(
-                models.Import,
+                models.PartialImport if fields is not None else models.Import,
                 "POST",
                 "/products/imports",
                 query={
@@ -66,6 +100,19 @@ class ProductsImports(ImportJobs):
                 wait_s=wait_s,
             )
 
+    @overload
+    def get(
+        self, import_id: str, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Import: ...
+    @overload
+    def get(
+        self,
+        import_id: str,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialImport: ...
     def get(
         self,
         import_id: str,
@@ -73,7 +120,7 @@ class ProductsImports(ImportJobs):
         *,
         fields: inputs.OneOrMore[inputs.ImportField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Get the progress of an import, or its report.
 
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
@@ -84,7 +131,7 @@ class ProductsImports(ImportJobs):
         Requires the scope `products:read`. Raises Gone, ReportNotVisible.
         """
         return self._connection.one(
-            models.Import,
+            models.PartialImport if fields is not None else models.Import,
             "GET",
             f"/products/imports/{quote(import_id, safe='')}",
             query={"fields": fields},
@@ -97,13 +144,35 @@ class ProductsVariants(Resource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
     ) -> Pages[models.Variant]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
     ) -> Pages[models.Variant | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListVariantsQuery]) -> Pages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Pages[models.PartialVariant]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Pages[models.PartialVariant | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Pages[Any]:
         """List variants of the whole catalog.
 
         Filter by `sku` or `barcode` to find a scanned item.
@@ -111,7 +180,9 @@ class ProductsVariants(Resource):
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Variant, "/products/variants", {**query, "include_deleted": include_deleted or None}
+            models.PartialVariant if fields is not None else models.Variant,
+            "/products/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
     def update_many(
@@ -135,24 +206,79 @@ class ProductsVariants(Resource):
         product_id: int,
         /,
         *,
+        fields: None = None,
         include_deleted: Literal[False] = False,
         **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> Pages[models.Variant]: ...
     @overload
     def list_of_product(
-        self, product_id: int, /, *, include_deleted: Literal[True], **query: Unpack[inputs.ListProductVariantsQuery]
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> Pages[models.Variant | Tombstone]: ...
+    @overload
     def list_of_product(
-        self, product_id: int, /, *, include_deleted: bool = False, **query: Unpack[inputs.ListProductVariantsQuery]
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Pages[models.PartialVariant]: ...
+    @overload
+    def list_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Pages[models.PartialVariant | Tombstone]: ...
+    def list_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
     ) -> Pages[Any]:
         """List the variants of one product.
 
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Variant, f"/products/{product_id}/variants", {**query, "include_deleted": include_deleted or None}
+            models.PartialVariant if fields is not None else models.Variant,
+            f"/products/{product_id}/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    def create(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewVariant],
+    ) -> models.Variant: ...
+    @overload
+    def create(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewVariant],
+    ) -> models.PartialVariant: ...
     def create(
         self,
         product_id: int,
@@ -161,7 +287,7 @@ class ProductsVariants(Resource):
         fields: inputs.OneOrMore[inputs.VariantField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewVariant],
-    ) -> models.Variant:
+    ) -> Any:
         """Add a variant to a product.
 
         `option_values` must have exactly the product's options. New values are appended to the options of the
@@ -170,7 +296,7 @@ class ProductsVariants(Resource):
         Requires the scope `products:write`. Raises DuplicateVariant, ExternalIdTaken, SkuTaken.
         """
         return self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "POST",
             f"/products/{product_id}/variants",
             query={"fields": fields},
@@ -178,6 +304,26 @@ class ProductsVariants(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def get(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.Variant: ...
+    @overload
+    def get(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialVariant: ...
     def get(
         self,
         product_id: int,
@@ -186,19 +332,43 @@ class ProductsVariants(Resource):
         *,
         fields: inputs.OneOrMore[inputs.VariantField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Variant:
+    ) -> Any:
         """Get one variant.
 
         Requires the scope `products:read`.
         """
         return self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "GET",
             f"/products/{product_id}/variants/{variant_id}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
 
+    @overload
+    def update(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.VariantChanges],
+    ) -> models.Variant: ...
+    @overload
+    def update(
+        self,
+        product_id: int,
+        variant_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.VariantChanges],
+    ) -> models.PartialVariant: ...
     def update(
         self,
         product_id: int,
@@ -209,7 +379,7 @@ class ProductsVariants(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.VariantChanges],
-    ) -> models.Variant:
+    ) -> Any:
         """Update a variant by merge patch.
 
         Stock changes only by adjustments, so that the ledger has every movement.
@@ -218,7 +388,7 @@ class ProductsVariants(Resource):
         VersionConflict.
         """
         return self._connection.one(
-            models.Variant,
+            models.PartialVariant if fields is not None else models.Variant,
             "PATCH",
             f"/products/{product_id}/variants/{variant_id}",
             query={"fields": fields},
@@ -251,7 +421,23 @@ class ProductsVariants(Resource):
 class ProductsInventoryAdjustments(Resource):
     """Calls of `client.products.inventory.adjustments`."""
 
-    def list(self, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]) -> Pages[models.LedgerEntry]:
+    @overload
+    def list(
+        self, *, fields: None = None, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]
+    ) -> Pages[models.LedgerEntry]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField],
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> Pages[models.PartialLedgerEntry]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField] | None = None,
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> Pages[Any]:
         """List the stock ledger.
 
         Returns every change of every variant's stock, newest first: the differences, the actor, the reason, and
@@ -260,7 +446,11 @@ class ProductsInventoryAdjustments(Resource):
 
         Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.LedgerEntry, "/products/inventory/adjustments", query)
+        return self._connection.pages(
+            models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
+            "/products/inventory/adjustments",
+            {**query, "fields": fields},
+        )
 
 
 class ProductsInventory(Resource):
@@ -272,13 +462,39 @@ class ProductsInventory(Resource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListInventoryQuery]
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
     ) -> Pages[models.StockLevel]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
     ) -> Pages[models.StockLevel | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListInventoryQuery]) -> Pages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Pages[models.PartialStockLevel]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Pages[models.PartialStockLevel | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Pages[Any]:
         """List stock levels.
 
         Returns one level for each variant of the store, sorted by variant id by default. `available` is
@@ -289,7 +505,9 @@ class ProductsInventory(Resource):
         Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.StockLevel, "/products/inventory", {**query, "include_deleted": include_deleted or None}
+            models.PartialStockLevel if fields is not None else models.StockLevel,
+            "/products/inventory",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
     def adjust(
@@ -325,13 +543,35 @@ class Products(Resource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
     ) -> Pages[models.Product]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
     ) -> Pages[models.Product | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListProductsQuery]) -> Pages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Pages[models.PartialProduct]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Pages[models.PartialProduct | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Pages[Any]:
         """List products.
 
         Returns the products of the store, sorted by id by default. Filters combine with *and*. Follow
@@ -341,16 +581,30 @@ class Products(Resource):
         Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Product, "/products", {**query, "include_deleted": include_deleted or None}
+            models.PartialProduct if fields is not None else models.Product,
+            "/products",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    def create(
+        self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewProduct]
+    ) -> models.Product: ...
+    @overload
+    def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewProduct],
+    ) -> models.PartialProduct: ...
     def create(
         self,
         *,
         fields: inputs.OneOrMore[inputs.ProductField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewProduct],
-    ) -> models.Product:
+    ) -> Any:
         """Create a product.
 
         Options and variants can be sent inline. Without variants, the product gets a default variant with the
@@ -361,9 +615,34 @@ class Products(Resource):
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken.
         """
         return self._connection.one(
-            models.Product, "POST", "/products", query={"fields": fields}, body=body, idempotency_key=idempotency_key
+            models.PartialProduct if fields is not None else models.Product,
+            "POST",
+            "/products",
+            query={"fields": fields},
+            body=body,
+            idempotency_key=idempotency_key,
         )
 
+    @overload
+    def get(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.Product: ...
+    @overload
+    def get(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialProduct: ...
     def get(
         self,
         product_id: int,
@@ -372,19 +651,41 @@ class Products(Resource):
         fields: inputs.OneOrMore[inputs.ProductField] | None = None,
         include: inputs.OneOrMore[Literal["variants", "inventory"]] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Product:
+    ) -> Any:
         """Get one product with its variants.
 
         Requires the scope `products:read`.
         """
         return self._connection.one(
-            models.Product,
+            models.PartialProduct if fields is not None else models.Product,
             "GET",
             f"/products/{product_id}",
             query={"fields": fields, "include": include},
             if_none_match=if_none_match,
         )
 
+    @overload
+    def update(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.ProductChanges],
+    ) -> models.Product: ...
+    @overload
+    def update(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.ProductChanges],
+    ) -> models.PartialProduct: ...
     def update(
         self,
         product_id: int,
@@ -394,7 +695,7 @@ class Products(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.ProductChanges],
-    ) -> models.Product:
+    ) -> Any:
         """Update a product by merge patch.
 
         Variants have their own endpoints, so that omitting them never deletes them. When `options` change, the
@@ -405,7 +706,7 @@ class Products(Resource):
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken, VersionConflict.
         """
         return self._connection.one(
-            models.Product,
+            models.PartialProduct if fields is not None else models.Product,
             "PATCH",
             f"/products/{product_id}",
             query={"fields": fields},
@@ -447,6 +748,26 @@ class Products(Resource):
 class OrdersProducts(Resource):
     """Calls of `client.orders.products`."""
 
+    @overload
+    def add(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddedLines],
+    ) -> models.Order: ...
+    @overload
+    def add(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddedLines],
+    ) -> models.PartialOrder: ...
     def add(
         self,
         order_id: int,
@@ -455,7 +776,7 @@ class OrdersProducts(Resource):
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.AddedLines],
-    ) -> models.Order:
+    ) -> Any:
         """Add products or custom line items to an order.
 
         Adds all line items or none. A new line item is merged into an equal one (same variant, unit price and
@@ -464,7 +785,7 @@ class OrdersProducts(Resource):
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             f"/orders/{order_id}/products",
             query={"fields": fields},
@@ -472,6 +793,30 @@ class OrdersProducts(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def update(
+        self,
+        order_id: int,
+        line_item_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.LineChanges],
+    ) -> models.Order: ...
+    @overload
+    def update(
+        self,
+        order_id: int,
+        line_item_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.LineChanges],
+    ) -> models.PartialOrder: ...
     def update(
         self,
         order_id: int,
@@ -482,7 +827,7 @@ class OrdersProducts(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.LineChanges],
-    ) -> models.Order:
+    ) -> Any:
         """Change or remove a line item of an order.
 
         Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one
@@ -492,7 +837,7 @@ class OrdersProducts(Resource):
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PATCH",
             f"/orders/{order_id}/products/{line_item_id}",
             query={"fields": fields},
@@ -505,7 +850,27 @@ class OrdersProducts(Resource):
 class OrdersComments(Resource):
     """Calls of `client.orders.comments`."""
 
-    def list(self, order_id: int, /, **query: Unpack[inputs.ListOrderCommentsQuery]) -> Pages[models.Comment]:
+    @overload
+    def list(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderCommentsQuery]
+    ) -> Pages[models.Comment]: ...
+    @overload
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> Pages[models.PartialComment]: ...
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField] | None = None,
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> Pages[Any]:
         """List an order's timeline.
 
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
@@ -513,8 +878,32 @@ class OrdersComments(Resource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Comment, f"/orders/{order_id}/comments", query)
+        return self._connection.pages(
+            models.PartialComment if fields is not None else models.Comment,
+            f"/orders/{order_id}/comments",
+            {**query, "fields": fields},
+        )
 
+    @overload
+    def create(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewComment],
+    ) -> models.Comment: ...
+    @overload
+    def create(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewComment],
+    ) -> models.PartialComment: ...
     def create(
         self,
         order_id: int,
@@ -523,7 +912,7 @@ class OrdersComments(Resource):
         fields: inputs.OneOrMore[inputs.CommentField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewComment],
-    ) -> models.Comment:
+    ) -> Any:
         """Add a comment to an order's timeline.
 
         Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
@@ -531,7 +920,7 @@ class OrdersComments(Resource):
         Requires the scope `orders:write`.
         """
         return self._connection.one(
-            models.Comment,
+            models.PartialComment if fields is not None else models.Comment,
             "POST",
             f"/orders/{order_id}/comments",
             query={"fields": fields},
@@ -543,7 +932,27 @@ class OrdersComments(Resource):
 class OrdersDuplicates(Resource):
     """Calls of `client.orders.duplicates`."""
 
-    def list(self, order_id: int, /, **query: Unpack[inputs.ListOrderDuplicatesQuery]) -> Pages[models.Duplicate]:
+    @overload
+    def list(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderDuplicatesQuery]
+    ) -> Pages[models.Duplicate]: ...
+    @overload
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField],
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> Pages[models.PartialDuplicate]: ...
+    def list(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField] | None = None,
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> Pages[Any]:
         """List suspected duplicates and copies of an order.
 
         A `suspected` duplicate was placed by the same contact within the time window and has the same basket or
@@ -552,7 +961,11 @@ class OrdersDuplicates(Resource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Duplicate, f"/orders/{order_id}/duplicates", query)
+        return self._connection.pages(
+            models.PartialDuplicate if fields is not None else models.Duplicate,
+            f"/orders/{order_id}/duplicates",
+            {**query, "fields": fields},
+        )
 
 
 class Orders(Resource):
@@ -564,7 +977,15 @@ class Orders(Resource):
         self.comments = OrdersComments(connection)
         self.duplicates = OrdersDuplicates(connection)
 
-    def list(self, **query: Unpack[inputs.ListOrdersQuery]) -> Pages[models.Order]:
+    @overload
+    def list(self, *, fields: None = None, **query: Unpack[inputs.ListOrdersQuery]) -> Pages[models.Order]: ...
+    @overload
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField], **query: Unpack[inputs.ListOrdersQuery]
+    ) -> Pages[models.PartialOrder]: ...
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField] | None = None, **query: Unpack[inputs.ListOrdersQuery]
+    ) -> Pages[Any]:
         """List orders.
 
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
@@ -572,8 +993,28 @@ class Orders(Resource):
 
         Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Order, "/orders", query)
+        return self._connection.pages(
+            models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
+        )
 
+    @overload
+    def create(
+        self,
+        *,
+        fields: None = None,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewOrder],
+    ) -> models.Order: ...
+    @overload
+    def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewOrder],
+    ) -> models.PartialOrder: ...
     def create(
         self,
         *,
@@ -581,7 +1022,7 @@ class Orders(Resource):
         dry_run: bool | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewOrder],
-    ) -> models.Order:
+    ) -> Any:
         """Place an order and reserve its stock.
 
         A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
@@ -596,7 +1037,7 @@ class Orders(Resource):
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             "/orders",
             query={"fields": fields, "dry_run": dry_run},
@@ -604,6 +1045,19 @@ class Orders(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def get(
+        self, order_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Order: ...
+    @overload
+    def get(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialOrder: ...
     def get(
         self,
         order_id: int,
@@ -611,15 +1065,41 @@ class Orders(Resource):
         *,
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Order:
+    ) -> Any:
         """Get an order, with its line items and allowed transitions.
 
         Requires the scope `orders:read`.
         """
         return self._connection.one(
-            models.Order, "GET", f"/orders/{order_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialOrder if fields is not None else models.Order,
+            "GET",
+            f"/orders/{order_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    def update(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.OrderChanges],
+    ) -> models.Order: ...
+    @overload
+    def update(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.OrderChanges],
+    ) -> models.PartialOrder: ...
     def update(
         self,
         order_id: int,
@@ -629,7 +1109,7 @@ class Orders(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.OrderChanges],
-    ) -> models.Order:
+    ) -> Any:
         """Change fields of an order by merge patch.
 
         Note, tags, metadata and external id can always be changed; the other fields until the order is shipped
@@ -638,7 +1118,7 @@ class Orders(Resource):
         Requires the scope `orders:write`. Raises ExternalIdTaken, OrderNotEditable, VersionConflict.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PATCH",
             f"/orders/{order_id}",
             query={"fields": fields},
@@ -647,6 +1127,28 @@ class Orders(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def update_status(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.StatusChange],
+    ) -> models.Order: ...
+    @overload
+    def update_status(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.StatusChange],
+    ) -> models.PartialOrder: ...
     def update_status(
         self,
         order_id: int,
@@ -656,7 +1158,7 @@ class Orders(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
-    ) -> models.Order:
+    ) -> Any:
         """Change the status of an order, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
@@ -674,7 +1176,7 @@ class Orders(Resource):
         RefundExceedsPayment, VersionConflict.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "PUT",
             f"/orders/{order_id}/status",
             query={"fields": fields},
@@ -683,6 +1185,26 @@ class Orders(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def duplicate(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCopy],
+    ) -> models.Order: ...
+    @overload
+    def duplicate(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.OrderField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCopy],
+    ) -> models.PartialOrder: ...
     def duplicate(
         self,
         order_id: int,
@@ -691,7 +1213,7 @@ class Orders(Resource):
         fields: inputs.OneOrMore[inputs.OrderField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewCopy],
-    ) -> models.Order:
+    ) -> Any:
         """Copy an order into a new one.
 
         Copies line items, customer, contact, addresses, methods, amounts, note, tags and metadata, but not
@@ -702,7 +1224,7 @@ class Orders(Resource):
         Requires the scope `orders:write`. Raises InsufficientStock, VersionConflict.
         """
         return self._connection.one(
-            models.Order,
+            models.PartialOrder if fields is not None else models.Order,
             "POST",
             f"/orders/{order_id}/duplicates",
             query={"fields": fields},
@@ -714,6 +1236,26 @@ class Orders(Resource):
 class CustomersAddresses(Resource):
     """Calls of `client.customers.addresses`."""
 
+    @overload
+    def create(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewAddress],
+    ) -> models.Address: ...
+    @overload
+    def create(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.AddressField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewAddress],
+    ) -> models.PartialAddress: ...
     def create(
         self,
         customer_id: int,
@@ -722,7 +1264,7 @@ class CustomersAddresses(Resource):
         fields: inputs.OneOrMore[inputs.AddressField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewAddress],
-    ) -> models.Address:
+    ) -> Any:
         """Add an address.
 
         A customer has at most 100 addresses. The first address becomes the default for shipping and billing; a
@@ -731,7 +1273,7 @@ class CustomersAddresses(Resource):
         Requires the scope `customers:write`.
         """
         return self._connection.one(
-            models.Address,
+            models.PartialAddress if fields is not None else models.Address,
             "POST",
             f"/customers/{customer_id}/addresses",
             query={"fields": fields},
@@ -739,6 +1281,30 @@ class CustomersAddresses(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def update(
+        self,
+        customer_id: int,
+        address_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddressChanges],
+    ) -> models.Address: ...
+    @overload
+    def update(
+        self,
+        customer_id: int,
+        address_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.AddressField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.AddressChanges],
+    ) -> models.PartialAddress: ...
     def update(
         self,
         customer_id: int,
@@ -749,7 +1315,7 @@ class CustomersAddresses(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.AddressChanges],
-    ) -> models.Address:
+    ) -> Any:
         """Update an address by merge patch.
 
         Making the address a default unsets the previous default at the same time. Existing orders keep the
@@ -758,7 +1324,7 @@ class CustomersAddresses(Resource):
         Requires the scope `customers:write`. Raises VersionConflict.
         """
         return self._connection.one(
-            models.Address,
+            models.PartialAddress if fields is not None else models.Address,
             "PATCH",
             f"/customers/{customer_id}/addresses/{address_id}",
             query={"fields": fields},
@@ -795,6 +1361,38 @@ class CustomersImports(ImportJobs):
 
     _path = "/customers/imports"
 
+    @overload
+    def create(
+        self,
+        file: Upload,
+        /,
+        *,
+        fields: None = None,
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["email", "phone", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.Import: ...
+    @overload
+    def create(
+        self,
+        file: Upload,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        mode: Literal["upsert", "create", "update"] | None = None,
+        match_by: Literal["email", "phone", "external_id", "id"] | None = None,
+        on_error: Literal["continue", "abort"] | None = None,
+        dry_run: bool | None = None,
+        unknown_columns: Literal["refuse", "ignore"] | None = None,
+        media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
+        wait_s: float = 0.0,
+        idempotency_key: str | None = None,
+    ) -> models.PartialImport: ...
     def create(
         self,
         file: Upload,
@@ -809,7 +1407,7 @@ class CustomersImports(ImportJobs):
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Import customers from a file.
 
         Send NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such
@@ -822,7 +1420,7 @@ class CustomersImports(ImportJobs):
         """
         with source(file, media_type) as upload:
             return self._connection.one(
-                models.Import,
+                models.PartialImport if fields is not None else models.Import,
                 "POST",
                 "/customers/imports",
                 query={
@@ -838,6 +1436,19 @@ class CustomersImports(ImportJobs):
                 wait_s=wait_s,
             )
 
+    @overload
+    def get(
+        self, import_id: str, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Import: ...
+    @overload
+    def get(
+        self,
+        import_id: str,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.ImportField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialImport: ...
     def get(
         self,
         import_id: str,
@@ -845,7 +1456,7 @@ class CustomersImports(ImportJobs):
         *,
         fields: inputs.OneOrMore[inputs.ImportField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Import:
+    ) -> Any:
         """Get the progress of an import of customers, or its report.
 
         JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
@@ -857,7 +1468,7 @@ class CustomersImports(ImportJobs):
         Requires the scope `customers:read`. Raises Gone, ReportNotVisible.
         """
         return self._connection.one(
-            models.Import,
+            models.PartialImport if fields is not None else models.Import,
             "GET",
             f"/customers/imports/{quote(import_id, safe='')}",
             query={"fields": fields},
@@ -875,13 +1486,39 @@ class Customers(Resource):
 
     @overload
     def list(
-        self, *, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListCustomersQuery]
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
     ) -> Pages[models.Customer]: ...
     @overload
     def list(
-        self, *, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
     ) -> Pages[models.Customer | Tombstone]: ...
-    def list(self, *, include_deleted: bool = False, **query: Unpack[inputs.ListCustomersQuery]) -> Pages[Any]:
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Pages[models.PartialCustomer]: ...
+    @overload
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Pages[models.PartialCustomer | Tombstone]: ...
+    def list(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Pages[Any]:
         """List customers.
 
         Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your
@@ -891,16 +1528,30 @@ class Customers(Resource):
         Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
         """
         return self._connection.pages(
-            models.Customer, "/customers", {**query, "include_deleted": include_deleted or None}
+            models.PartialCustomer if fields is not None else models.Customer,
+            "/customers",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    def create(
+        self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewCustomer]
+    ) -> models.Customer: ...
+    @overload
+    def create(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewCustomer],
+    ) -> models.PartialCustomer: ...
     def create(
         self,
         *,
         fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewCustomer],
-    ) -> models.Customer:
+    ) -> Any:
         """Create a customer.
 
         `email` or `phone` is required. Addresses and metadata can be sent inline. The first address becomes the
@@ -910,9 +1561,27 @@ class Customers(Resource):
         Requires the scope `customers:write`. Raises CustomerExists, ExternalIdTaken.
         """
         return self._connection.one(
-            models.Customer, "POST", "/customers", query={"fields": fields}, body=body, idempotency_key=idempotency_key
+            models.PartialCustomer if fields is not None else models.Customer,
+            "POST",
+            "/customers",
+            query={"fields": fields},
+            body=body,
+            idempotency_key=idempotency_key,
         )
 
+    @overload
+    def get(
+        self, customer_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Customer: ...
+    @overload
+    def get(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialCustomer: ...
     def get(
         self,
         customer_id: int,
@@ -920,15 +1589,41 @@ class Customers(Resource):
         *,
         fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Customer:
+    ) -> Any:
         """Get one customer with all addresses and metadata.
 
         Requires the scope `customers:read`.
         """
         return self._connection.one(
-            models.Customer, "GET", f"/customers/{customer_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialCustomer if fields is not None else models.Customer,
+            "GET",
+            f"/customers/{customer_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    def update(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.CustomerChanges],
+    ) -> models.Customer: ...
+    @overload
+    def update(
+        self,
+        customer_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.CustomerChanges],
+    ) -> models.PartialCustomer: ...
     def update(
         self,
         customer_id: int,
@@ -938,7 +1633,7 @@ class Customers(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.CustomerChanges],
-    ) -> models.Customer:
+    ) -> Any:
         """Update a customer by merge patch.
 
         `metadata` is merged too: omitted keys stay, null removes a key. Addresses have their own endpoints, so
@@ -947,7 +1642,7 @@ class Customers(Resource):
         Requires the scope `customers:write`. Raises CustomerExists, ExternalIdTaken, VersionConflict.
         """
         return self._connection.one(
-            models.Customer,
+            models.PartialCustomer if fields is not None else models.Customer,
             "PATCH",
             f"/customers/{customer_id}",
             query={"fields": fields},
@@ -999,7 +1694,27 @@ class Customers(Resource):
 class WebhooksDeliveries(Feed):
     """Calls of `client.webhooks.deliveries`."""
 
-    def list(self, webhook_id: int, /, **query: Unpack[inputs.ListWebhookDeliveriesQuery]) -> Pages[models.Delivery]:
+    @overload
+    def list(
+        self, webhook_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListWebhookDeliveriesQuery]
+    ) -> Pages[models.Delivery]: ...
+    @overload
+    def list(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField],
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> Pages[models.PartialDelivery]: ...
+    def list(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField] | None = None,
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> Pages[Any]:
         """List deliveries, or read them as a feed.
 
         The log covers 30 days, newest first, with every attempt and the response of the receiver.
@@ -1012,7 +1727,11 @@ class WebhooksDeliveries(Feed):
 
         Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Delivery, f"/webhooks/{webhook_id}/deliveries", query)
+        return self._connection.pages(
+            models.PartialDelivery if fields is not None else models.Delivery,
+            f"/webhooks/{webhook_id}/deliveries",
+            {**query, "fields": fields},
+        )
 
 
 class Webhooks(Resource):
@@ -1022,7 +1741,15 @@ class Webhooks(Resource):
         super().__init__(connection)
         self.deliveries = WebhooksDeliveries(connection)
 
-    def list(self, **query: Unpack[inputs.ListWebhooksQuery]) -> Pages[models.Webhook]:
+    @overload
+    def list(self, *, fields: None = None, **query: Unpack[inputs.ListWebhooksQuery]) -> Pages[models.Webhook]: ...
+    @overload
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField], **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> Pages[models.PartialWebhook]: ...
+    def list(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField] | None = None, **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> Pages[Any]:
         """List this app's subscriptions on this store.
 
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
@@ -1030,15 +1757,29 @@ class Webhooks(Resource):
 
         Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
         """
-        return self._connection.pages(models.Webhook, "/webhooks", query)
+        return self._connection.pages(
+            models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
+        )
 
+    @overload
+    def create(
+        self, *, answer_fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewWebhook]
+    ) -> models.Webhook: ...
+    @overload
+    def create(
+        self,
+        *,
+        answer_fields: inputs.OneOrMore[inputs.WebhookField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewWebhook],
+    ) -> models.PartialWebhook: ...
     def create(
         self,
         *,
         answer_fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewWebhook],
-    ) -> models.Webhook:
+    ) -> Any:
         """Subscribe to events.
 
         `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the
@@ -1052,7 +1793,7 @@ class Webhooks(Resource):
         Requires the scope `webhooks:write`. Raises TooManyWebhooks, WebhookExists.
         """
         return self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if answer_fields is not None else models.Webhook,
             "POST",
             "/webhooks",
             query={"fields": answer_fields},
@@ -1060,6 +1801,19 @@ class Webhooks(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def get(
+        self, webhook_id: int, /, *, fields: None = None, if_none_match: int | str | Model | None = None
+    ) -> models.Webhook: ...
+    @overload
+    def get(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.WebhookField],
+        if_none_match: int | str | Model | None = None,
+    ) -> models.PartialWebhook: ...
     def get(
         self,
         webhook_id: int,
@@ -1067,7 +1821,7 @@ class Webhooks(Resource):
         *,
         fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         if_none_match: int | str | Model | None = None,
-    ) -> models.Webhook:
+    ) -> Any:
         """Get one subscription, with its health and figures.
 
         `version` and `ETag` change only with the settings, not with `health`, `pending`,
@@ -1076,9 +1830,35 @@ class Webhooks(Resource):
         Requires the scope `webhooks:read`.
         """
         return self._connection.one(
-            models.Webhook, "GET", f"/webhooks/{webhook_id}", query={"fields": fields}, if_none_match=if_none_match
+            models.PartialWebhook if fields is not None else models.Webhook,
+            "GET",
+            f"/webhooks/{webhook_id}",
+            query={"fields": fields},
+            if_none_match=if_none_match,
         )
 
+    @overload
+    def update(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        answer_fields: None = None,
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.WebhookChanges],
+    ) -> models.Webhook: ...
+    @overload
+    def update(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        answer_fields: inputs.OneOrMore[inputs.WebhookField],
+        if_match: int | str | Model | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.WebhookChanges],
+    ) -> models.PartialWebhook: ...
     def update(
         self,
         webhook_id: int,
@@ -1088,7 +1868,7 @@ class Webhooks(Resource):
         if_match: int | str | Model | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.WebhookChanges],
-    ) -> models.Webhook:
+    ) -> Any:
         """Change a subscription by merge patch.
 
         `status: paused` keeps events without sending them. `status: active` resumes, also a disabled
@@ -1101,7 +1881,7 @@ class Webhooks(Resource):
         Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
         """
         return self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if answer_fields is not None else models.Webhook,
             "PATCH",
             f"/webhooks/{webhook_id}",
             query={"fields": answer_fields},
@@ -1121,6 +1901,26 @@ class Webhooks(Resource):
         """
         self._connection.none("DELETE", f"/webhooks/{webhook_id}", if_match=if_match, idempotency_key=idempotency_key)
 
+    @overload
+    def send_test(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewTest],
+    ) -> models.TestResult: ...
+    @overload
+    def send_test(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.TestResultField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewTest],
+    ) -> models.PartialTestResult: ...
     def send_test(
         self,
         webhook_id: int,
@@ -1129,7 +1929,7 @@ class Webhooks(Resource):
         fields: inputs.OneOrMore[inputs.TestResultField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewTest],
-    ) -> models.TestResult:
+    ) -> Any:
         """Send a signed sample event now.
 
         The result contains the response of the receiver, the duration of each step, and the signed text, so
@@ -1140,7 +1940,7 @@ class Webhooks(Resource):
         Requires the scope `webhooks:write`.
         """
         return self._connection.one(
-            models.TestResult,
+            models.PartialTestResult if fields is not None else models.TestResult,
             "POST",
             f"/webhooks/{webhook_id}/test",
             query={"fields": fields},
@@ -1148,6 +1948,26 @@ class Webhooks(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def rotate_secret(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewSecret],
+    ) -> models.Webhook: ...
+    @overload
+    def rotate_secret(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.WebhookField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewSecret],
+    ) -> models.PartialWebhook: ...
     def rotate_secret(
         self,
         webhook_id: int,
@@ -1156,7 +1976,7 @@ class Webhooks(Resource):
         fields: inputs.OneOrMore[inputs.WebhookField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewSecret],
-    ) -> models.Webhook:
+    ) -> Any:
         """Create a new signing secret.
 
         Both secrets sign for `grace_hours`, so a receiver can verify with either; with 0 the old secret stops
@@ -1166,7 +1986,7 @@ class Webhooks(Resource):
         Requires the scope `webhooks:write`. Raises SecretRotationActive.
         """
         return self._connection.one(
-            models.Webhook,
+            models.PartialWebhook if fields is not None else models.Webhook,
             "POST",
             f"/webhooks/{webhook_id}/rotate-secret",
             query={"fields": fields},
@@ -1174,6 +1994,26 @@ class Webhooks(Resource):
             idempotency_key=idempotency_key,
         )
 
+    @overload
+    def redeliver(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewRedelivery],
+    ) -> models.Redelivery: ...
+    @overload
+    def redeliver(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.RedeliveryField],
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.NewRedelivery],
+    ) -> models.PartialRedelivery: ...
     def redeliver(
         self,
         webhook_id: int,
@@ -1182,7 +2022,7 @@ class Webhooks(Resource):
         fields: inputs.OneOrMore[inputs.RedeliveryField] | None = None,
         idempotency_key: str | None = None,
         **body: Unpack[inputs.NewRedelivery],
-    ) -> models.Redelivery:
+    ) -> Any:
         """Send deliveries again, by id or by time range.
 
         After an outage, `{"since":"..."}` sends everything again in one call, in the original order and at most
@@ -1193,7 +2033,7 @@ class Webhooks(Resource):
         Requires the scope `webhooks:write`. Raises TooManyItems.
         """
         return self._connection.one(
-            models.Redelivery,
+            models.PartialRedelivery if fields is not None else models.Redelivery,
             "POST",
             f"/webhooks/{webhook_id}/redeliver",
             query={"fields": fields},
