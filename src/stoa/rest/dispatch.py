@@ -20,6 +20,7 @@ from stoa.rest.endpoint import Accepted, Endpoint, Router
 from stoa.rest.group_commit import GroupCommit, GroupedCall, StaleGroup
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
+from stoa.rest.parameters import read_parameters
 from stoa.rest.problems import (
     Fault,
     InsufficientScope,
@@ -33,7 +34,6 @@ from stoa.rest.problems import (
     TooManyInFlight,
     ValidationFailed,
 )
-from stoa.rest.query_string import read_parameters
 from stoa.rest.request import (
     Access,
     Call,
@@ -137,7 +137,7 @@ class Dispatcher:
             Observed(
                 request.request_id,
                 method_label(request.method),
-                request.endpoint.name if request.endpoint else "",
+                request.operation,
                 response.status,
                 request.code,
                 answered_at - started - (request.call.waited_s if request.call else 0.0),
@@ -165,8 +165,7 @@ class Dispatcher:
         response.headers.append((b"x-request-id", request.request_id.encode()))
         if request.allowance is not None:
             response.headers += request.allowance.headers()
-        if request.endpoint is not None and request.endpoint.deprecation is not None:
-            response.headers += deprecation_headers(request.endpoint)
+        response.headers += request.notices
         return response
 
     async def _admit(self, request: Request, scope: Scope, handle: str) -> Response:
@@ -196,7 +195,9 @@ class Dispatcher:
         except Refusal as refusal:
             refusal.app_id = await self._app_of(store, headers)
             raise
-        request.endpoint = endpoint
+        request.operation = endpoint.name
+        if endpoint.deprecation is not None:
+            request.notices = deprecation_headers(endpoint)
         caller = request.caller = await self._access.caller(store, bearer_token(headers))
         allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance

@@ -1,17 +1,10 @@
 """Reads the query string of a request: its parameters, and a refusal of those that are unknown or invalid."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-import msgspec
-
-from stoa.rest.filters import LARGEST_SET, InvalidValue
-from stoa.rest.problems import Fault, InvalidParameter, UnknownParameter, counted, did_you_mean, printable
-from stoa.rest.request import Call, Request
-
-if TYPE_CHECKING:
-    from stoa.rest.endpoint import Endpoint
+from stoa.rest.filters import LARGEST_SET
+from stoa.rest.problems import Fault, InvalidParameter, UnknownParameter, did_you_mean, printable
 
 _MOST_PARAMETERS, _MOST_NAMED = 50, 5
 
@@ -40,31 +33,6 @@ def query_parameters(query_string: bytes, sets: Collection[str] = ()) -> dict[st
     if len(given) > _MOST_PARAMETERS:
         raise InvalidParameter(f"A query string may have at most {_MOST_PARAMETERS} parameters.")
     return given
-
-
-def read_parameters(request: Request, endpoint: "Endpoint", call: Call) -> None:
-    """Read `fields`, `include` and the endpoint's own parameters, for an endpoint that is not a list."""
-    shaping = [*(["fields"] if endpoint.shows_fields else []), *(["include"] if endpoint.includes else [])]
-    sets = [*shaping, *(name for name, kind in endpoint.parameters.items() if kind.several)]
-    known = [*shaping, *endpoint.parameters]
-    given = query_parameters(request.query, sets)
-    if unknown := [name for name in given if name not in known]:
-        raise unknown_parameters("endpoint", unknown, dict.fromkeys(known, ()))
-    faults: list[Fault] = []
-    for name, kind in endpoint.parameters.items():
-        if name in given:
-            try:
-                call.parameters[name] = kind.read(given[name], call.store)
-            except InvalidValue as error:
-                faults.append(Fault(name, "invalid_parameter", str(error)))
-    fields = [field.encode_name for field in msgspec.structs.fields(endpoint.resource)] if endpoint.resource else []
-    call.fields = subset("fields", given.get("fields"), fields, faults)
-    call.include = subset("include", given.get("include"), endpoint.includes, faults) or frozenset()
-    if faults:
-        raise InvalidParameter(f"{counted(len(faults), 'parameter')} cannot be read.", faults=faults)
-    if call.fields is not None:
-        call.include |= call.fields & frozenset(endpoint.includes)
-        call.fields |= call.include
 
 
 def subset(name: str, text: str | None, allowed: Sequence[str], faults: list[Fault]) -> frozenset[str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, M
 from contextlib import contextmanager
 from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -26,9 +26,6 @@ from stoa.rest.problems import (
     VersionConflict,
 )
 from stoa.settings import Settings
-
-if TYPE_CHECKING:
-    from stoa.rest.endpoint import Endpoint
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -56,7 +53,7 @@ class Upload(msgspec.Struct):
 class Request:
     """A request on its way through the dispatcher."""
 
-    __slots__ = ("allowance", "call", "caller", "code", "endpoint", "error", "faults", "headers", "method", "origin", "path", "query",
+    __slots__ = ("allowance", "call", "caller", "code", "error", "faults", "headers", "method", "notices", "operation", "origin", "path", "query",
                  "receive", "refused_app_id", "request_id", "shed", "store", "sub_path")  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, sub_path: str) -> None:
@@ -70,7 +67,8 @@ class Request:
         self.headers: dict[bytes, bytes] = {}
         self.store: Store | None = None
         self.caller: Caller | None = None
-        self.endpoint: Endpoint | None = None
+        self.operation = ""  # the name of its endpoint
+        self.notices: Headers = []  # headers of every response of the endpoint
         self.allowance: Allowance | None = None
         self.call: Call | None = None  # set once the handler runs
         self.code = ""

@@ -1,13 +1,11 @@
 """The exceptions of the SDK; each error code of the service has its own class."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
+from stoa_client.answer import Answer
 from stoa_client.decoding import convert, decode
-
-if TYPE_CHECKING:
-    from stoa_client.answers import Answer
 
 _SHOWN = 200  # the longest part of an unexpected body that an error shows
 
