@@ -101,9 +101,9 @@ def openapi() -> None:
     Example:
       stoa openapi > openapi.json
     """
-    from stoa.description import openapi_bytes  # noqa: PLC0415
+    from stoa.description import openapi_file  # noqa: PLC0415
 
-    sys.stdout.buffer.write(openapi_bytes())
+    sys.stdout.buffer.write(openapi_file())
 
 
 @cli.command("settings")

@@ -109,9 +109,11 @@ def test_no_text_of_a_request_may_contain_nul() -> None:
     assert allowing == []
 
 
-def test_the_document_stays_small_enough_to_read() -> None:
-    assert len(openapi_bytes()) < 900_000
-    assert len(gzip.compress(openapi_bytes())) < 82_000
+def test_the_served_document_stays_small_enough_to_load() -> None:
+    """Half of the compressed document are descriptions and a fifth are examples, which the reference and the SDKs show. What
+    repeats is headers and references of responses, which compress to almost nothing."""
+    assert len(openapi_bytes()) < 700_000
+    assert len(gzip.compress(openapi_bytes())) < 90_000
 
 
 def objects(value: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
