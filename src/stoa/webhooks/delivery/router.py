@@ -36,6 +36,7 @@ from stoa.webhooks.http.message import Event
 
 BATCH, BATCH_BYTES = 500, 4_000_000
 APART_BYTES = 250_000  # of a store that is routed apart
+APART_S = 5.0  # a store that exceeded its share is routed apart for this time, also when it has caught up
 BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
 _RETRY_S = 0.5
@@ -72,6 +73,7 @@ class Router:
         self._buckets: set[int] = set()  # to be routed
         # Stores whose events take longer than their share of a batch: they have turns, beside the batches of all others.
         self._apart: dict[int, None] = {}
+        self._apart_until: dict[int, float] = {}  # when each may return to the batches
         self._turn: asyncio.Task[None] | None = None
         self._occupied: int | None = None  # the bucket of the store whose turn it is
         self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
@@ -140,12 +142,22 @@ class Router:
         """Route one batch of the notified buckets; notifications that arrive meanwhile form the next batch."""
         buckets = self._free_buckets()
         self._buckets -= buckets
+        now = time.monotonic()
+        self._apart_until = {store: until for store, until in self._apart_until.items() if until > now}
+        self._apart.update(dict.fromkeys(store for store in self._apart_until if store % BUCKETS in buckets))
         shuffled = random.sample(sorted(buckets), len(buckets))
+        left_out = [*dict.fromkeys((*self._apart, *self._apart_until))]
         with self._scheduler.reserve(BATCH) as lease:
-            routed = await self._route_batch(shuffled, lease, StoreChoice([*self._apart], only=False))
-        self._apart.update(dict.fromkeys(routed.apart))
+            routed = await self._route_batch(shuffled, lease, StoreChoice(left_out, only=False))
+        self._set_apart(routed.apart)
         if routed.more:
             self._buckets |= buckets
+
+    def _set_apart(self, stores: Iterable[int]) -> None:
+        until = time.monotonic() + APART_S
+        for store in stores:
+            self._apart[store] = None
+            self._apart_until[store] = until
 
     def _start_turn(self) -> None:
         """Give the next store that is routed apart its turn. No other batch has its bucket, which one token leases."""
@@ -156,10 +168,11 @@ class Router:
             self._turn = asyncio.create_task(self._route_apart(store_id))
 
     async def _route_apart(self, store_id: int) -> None:
-        """Route some events of one store; it returns to the others when it has no more."""
+        """Route some events of one store."""
         try:
             routed = await self._route_batch([store_id % BUCKETS], NO_LEASE, StoreChoice([store_id], only=True))
-            if routed.more or routed.apart:
+            self._set_apart(routed.apart)
+            if routed.more:
                 self._apart[store_id] = None
         except Exception as error:  # noqa: BLE001 - the next poll finds its events
             structlog.get_logger().error("routing failed", **cause(error))
