@@ -11,7 +11,7 @@ from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.portal.deliveries import truncate_escaped
 from stoa.webhooks.delivery.router import route_events
-from stoa.webhooks.http.redaction import HIDDEN
+from stoa.webhooks.http.message import HIDDEN
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.portal.store_data import create_store_data
 from tests.portal.webhook_data import CANARY, add_subscription, finish_delivery

@@ -21,7 +21,7 @@ from stoa.webhooks.api.contract import (
 )
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.delivery.unsealing import secret_place
-from stoa.webhooks.http.redaction import HIDDEN
+from stoa.webhooks.http.message import HIDDEN
 
 _TABLE = "webhooks"
 

@@ -12,8 +12,7 @@ from stoa.products.events import ProductCreated
 from stoa.webhooks.api.examples import NEW_REDELIVERY, NEW_WEBHOOK, WEBHOOK_CHANGES
 from stoa.webhooks.api.samples import EVENT_ID, SEQUENCE, WEBHOOK_ID, sample
 from stoa.webhooks.api.schemas import address
-from stoa.webhooks.http.message import base_string, sign
-from stoa.webhooks.http.redaction import HIDDEN
+from stoa.webhooks.http.message import HIDDEN, base_string, sign
 
 PATH_PARAMETERS = {"webhook_id": WEBHOOK_ID}
 _SECRET = "whsec_ThisIsAnExampleSecretThatSignsNothingAtAll00"  # noqa: S105 - shown in the documentation, used nowhere

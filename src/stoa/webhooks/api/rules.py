@@ -7,7 +7,7 @@ from stoa.access.rules import expanded
 from stoa.events.outbox import Event
 from stoa.rest.problems import Fault, InsufficientScope, printable
 from stoa.rest.request import Caller
-from stoa.webhooks.http.redaction import HIDDEN
+from stoa.webhooks.http.message import HIDDEN
 
 # Set by the service or by the connection.
 _RESERVED = frozenset(

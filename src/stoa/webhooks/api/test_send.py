@@ -23,7 +23,7 @@ from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
-from stoa.webhooks.http.redaction import HIDDEN
+from stoa.webhooks.http.message import HIDDEN
 
 routes = Routes("Webhooks")
 

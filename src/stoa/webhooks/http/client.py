@@ -22,8 +22,7 @@ from stoa.webhooks.http.connections import (
     Steps,
     Unreachable,
 )
-from stoa.webhooks.http.message import base_string, key_of, signatures
-from stoa.webhooks.http.redaction import redacted, spellings
+from stoa.webhooks.http.message import base_string, key_of, redacted, signatures, spellings
 from stoa.webhooks.http.resolver import Resolve, UnknownHost
 
 _AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"

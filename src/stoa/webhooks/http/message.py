@@ -1,12 +1,15 @@
-"""The message of a delivery: the payload of an event, and its signature by the Standard Webhooks specification."""
+"""The message of a delivery: the payload of an event, its signature by the Standard Webhooks specification, and what is hidden of
+its secrets in the response."""
 
 import base64
 import hmac
+import html
 import re
 import secrets
 import string
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
+from urllib.parse import quote, quote_plus
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,6 +23,8 @@ _IMPORT = re.compile(r'"id":"(imp_\w+)"')
 _PREFIX = "whsec_"
 _LENGTH = 44
 _LETTERS = string.ascii_letters + string.digits
+HIDDEN = "********"
+_MIN_LENGTH = 4  # shorter values, such as a region or a flag, occur in every text
 
 
 # --- payload ----------------------------------------------------------------------------------------------------------
@@ -147,3 +152,31 @@ def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> 
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signatures([key_of(secret) for secret in secrets], event_id, timestamp, body),
     }
+
+
+# --- redaction --------------------------------------------------------------------------------------------------------
+# A receiver may echo what it was sent, and the delivery log keeps the response.
+
+
+def spellings(secrets: Iterable[str]) -> list[str]:
+    """Each secret as it is, and as JSON, URLs and HTML write it; the longest first, because one can contain another."""
+    found: set[str] = set()
+    for secret in secrets:
+        # Receivers also echo a credential without its scheme, and the key of a signing secret without its prefix.
+        for value in (secret, secret.rpartition(" ")[2], secret.removeprefix("whsec_")):
+            escaped = msgspec.json.encode(value).decode()[1:-1]
+            found |= {value, escaped, escaped.replace("/", "\\/"), quote(value, safe=""), quote_plus(value)}
+            found.add(html.escape(value))
+    return sorted((each for each in found if len(each) >= _MIN_LENGTH), key=len, reverse=True)
+
+
+def redacted(text: str, hidden: Sequence[str]) -> str:
+    """The text without these values, also without the beginning of one at its end, where a long response is cut."""
+    for value in hidden:
+        if value in text:
+            text = text.replace(value, HIDDEN)
+    for value in hidden:
+        for length in range(min(len(value) - 1, len(text)), _MIN_LENGTH - 1, -1):
+            if text.endswith(value[:length]):
+                return text[:-length] + HIDDEN
+    return text
