@@ -85,6 +85,7 @@ async def record(settings: Settings, request: Request) -> list[Statement]:
     handle, _, sub_path = request.path.removeprefix("/stores/").partition(PREFIX)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["peer"] = ("127.0.0.1", 0)
         await dispatch(scope, receive, send, sub_path=request.text(sub_path), handle=handle)
 
     try:

@@ -32,7 +32,7 @@ FAN_OUT = {
     "stoa.portal.health.IMPORT_QUEUE": _PORTAL,
     "stoa.portal.app_endpoint.ENDPOINT_ON_STORES": _PORTAL,
     "stoa.portal.dashboard.HAS_SUBSCRIPTION": _PORTAL,
-    "stoa.portal.queries.FAILING_RECEIVERS": _PORTAL,
+    "stoa.portal.failing_receivers.FAILING_RECEIVERS": _PORTAL,
     "stoa.portal.queries.OVERDUE_CHORES": _PORTAL,
     "stoa.portal.impersonation.STORES_OF_APP": _PORTAL,
     "stoa.portal.impersonation.STORE_OF_ENDPOINT": _PORTAL,
