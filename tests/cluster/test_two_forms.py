@@ -113,7 +113,7 @@ async def route(forms: Forms, chance: random.Random) -> list[queries.Lane]:
     """Take all unrouted events, and route each to a random part of the subscriptions of its store."""
     token = chance.randrange(1, 1_000)
     await forms.call(queries.SKIP_UNSUBSCRIBED, 1_000)
-    events = await forms.call(queries.TAKE_EVENTS, ALL_BUCKETS, 1_000, 4_000_000, "router", token, LEASE_S, [], False)
+    events = await forms.call(queries.TAKE_EVENTS, ALL_BUCKETS, 1_000, 4_000_000, "router", token, LEASE_S, [], False)  # noqa: FBT003
     assert events
     deliveries: dict[tuple[int, int], list[RoutedDelivery]] = {}
     for event in sorted(events, key=lambda event: event.resource_version):

@@ -140,7 +140,11 @@ async def test_the_waiting_requests_of_an_account_are_limited_over_all_its_apps(
     await until_waiting(shop, 7)
     path, query = f"/webhooks/{other_hook['id']}/deliveries", {"after": 0, "wait": 20}
     answer = await other_shop.client.get(path, params=query)
-    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (429, "too_many_in_flight", "1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (
+        429,
+        "too_many_in_flight",
+        "1",
+    )
     await add_products(shop, "A")
     await add_products(other_shop, "A")
     assert await asyncio.gather(*waiting) == [[1]] * 7
