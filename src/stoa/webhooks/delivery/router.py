@@ -36,6 +36,7 @@ from stoa.webhooks.http.message import Event
 
 BATCH, BATCH_BYTES = 500, 4_000_000
 APART_BYTES = 250_000  # of a store that is routed apart
+APART_PAUSE = 2  # between two turns: this many times the duration of the last one, which leaves the others most of the process
 APART_S = 5.0  # a store that exceeded its share is routed apart for this time, also when it has caught up
 BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
@@ -76,6 +77,7 @@ class Router:
         self._apart_until: dict[int, float] = {}  # when each may return to the batches
         self._turn: asyncio.Task[None] | None = None
         self._occupied: int | None = None  # the bucket of the store whose turn it is
+        self._next_turn_at = 0.0
         self._unsubscribed: dict[int, float] = {}  # stores without subscriptions, and when that was read
         self._wake = asyncio.Event()
 
@@ -161,7 +163,7 @@ class Router:
 
     def _start_turn(self) -> None:
         """Give the next store that is routed apart its turn. No other batch has its bucket, which one token leases."""
-        if self._occupied is None and self._apart:
+        if self._occupied is None and self._apart and time.monotonic() >= self._next_turn_at:
             store_id = next(iter(self._apart))
             del self._apart[store_id]
             self._occupied = store_id % BUCKETS
@@ -169,6 +171,7 @@ class Router:
 
     async def _route_apart(self, store_id: int) -> None:
         """Route some events of one store."""
+        started = time.monotonic()
         try:
             routed = await self._route_batch([store_id % BUCKETS], NO_LEASE, StoreChoice([store_id], only=True))
             self._set_apart(routed.apart)
@@ -179,7 +182,10 @@ class Router:
             await asyncio.sleep(_RETRY_S)
         finally:
             self._occupied = None
-            self._wake.set()
+            pause = APART_PAUSE * (time.monotonic() - started)
+            self._next_turn_at = time.monotonic() + pause
+            self._wake.set()  # for the other stores of its bucket
+            asyncio.get_running_loop().call_later(pause, self._wake.set)
 
     async def _route_batch(self, buckets: Sequence[int], lease: Lease, choice: "StoreChoice") -> Routed:
         routed = await route_events(
