@@ -28,7 +28,7 @@ async def open_and_check(page: Page, url: str, name: str) -> None:
 
 @pytest.mark.timeout(300)
 async def test_the_setup_page_is_accessible(fresh_portal: PortalService, new_page: NewPage) -> None:
-    await open_and_check(await new_page(), fresh_portal.setup_url, "set_up")
+    await open_and_check(await new_page(), await fresh_portal.setup_url(), "set_up")
 
 
 async def test_pages_for_guests_are_accessible(portal: PortalService, new_page: NewPage) -> None:

@@ -72,7 +72,7 @@ async def test_from_the_first_start_to_a_revoked_token(
 
 async def set_up(user: Pointer, portal: PortalService) -> None:
     """Create the first account with the setup link."""
-    await user.page.goto(portal.setup_url)
+    await user.page.goto(await portal.setup_url())
     await user.expect_visible(user.heading("Set up this service"))
     await user.fill(user.field("Name"), "First Person")
     await user.fill(user.field("Email"), "first@example.com")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.portal.dispatch import SIGN_IN
 from stoa.portal.pages import Audience
 from stoa.portal.site_map import FORMS
 from tests.portal.path_params import path_params_for
@@ -48,13 +49,14 @@ AGAIN = {
     "token.issued": "each token is shown, and expires soon",
     "webhook.redelivered": "delivery is at-least-once, and receivers ignore repeats by their id",
 }
-# Forms that need more than a page: a file, a code, another person, or another state of what they change.
+# Forms that need more than a page: a file, a code, another person, a service that sends email, or another state of what they
+# change.
 NOT_SHOWN = """
     app_accept_ownership app_decline_ownership app_leave app_revoke_invitation disable_account
     delete_development_store dismiss_announcement download_failed_rows download_report enable_account end_announcement
     check_corrected_rows read_notification refuse_request renew_recovery_codes resend_failed_mails resend_mail
-    reset_development_store resume_endpoint send_password_reset start_checked_import store_accept_ownership store_decline_ownership
-    store_leave turn_off_two_factor withdraw_request"""
+    reset_development_store resume_endpoint send_password_reset send_verification start_checked_import store_accept_ownership
+    store_decline_ownership store_leave turn_off_two_factor withdraw_request"""
 # Forms that need a file or a code, or another store.
 REFUSED = "request_install turn_on_two_factor upload_import"
 # Forms after which others have nothing to work on.
@@ -109,7 +111,7 @@ async def test_a_form_that_is_submitted_twice_or_in_two_tabs_is_done_once(
 async def opened(user: User, db: Database, page: str, url: str) -> tuple[User, list[dict[str, list[str]]]]:
     """Return the form with this address as two tabs show it; a form before may have ended the session."""
     response = await user.client.get(page)
-    if response.status_code == 303:
+    if response.status_code == 303 and response.headers["location"].startswith(SIGN_IN):
         await user.client.aclose()
         user = await signed_in_browser(user.application, db, user.account)
         response = await user.client.get(page)
