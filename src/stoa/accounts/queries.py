@@ -64,7 +64,7 @@ ASK_FOR_VERIFICATION = Command(
         WHERE id = $1 AND email_verified_at IS NULL""",
     unbound=_ACCOUNTS,
 )
-_VERIFICATION = "id = $1 AND verification_hash = $2 AND verification_expires_at > now() AND email_verified_at IS NULL"
+_VERIFICATION = "id = $1 AND verification_hash = ANY ($2::bytea[]) AND verification_expires_at > now() AND email_verified_at IS NULL"
 IS_VERIFICATION = Query(bool, f"SELECT EXISTS (SELECT FROM accounts WHERE {_VERIFICATION})", unbound=_ACCOUNTS)
 _VERIFIED = "UPDATE accounts SET email_verified_at = now(), verification_hash = NULL, verification_expires_at = NULL"
 VERIFY_BY_LINK = Command(f"{_VERIFIED} WHERE {_VERIFICATION}", unbound=_ACCOUNTS)

@@ -1,20 +1,19 @@
 """Verification of email addresses: a link that was emailed to the address, followed by the person who is signed in."""
 
-import secrets
-
 from stoa.access.audit import SERVICE
-from stoa.access.credentials import keyed_hash
+from stoa.access.credentials import keyed_hash, keyed_hashes
 from stoa.access.operator import Operator
 from stoa.accounts.queries import (
     ASK_FOR_VERIFICATION,
     IS_VERIFICATION,
+    LOCK_TEXT,
     VERIFICATION_MAILED_RECENTLY,
     VERIFY_ADDRESS,
     VERIFY_BY_LINK,
 )
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
-from stoa.mail.message import one_time_token
+from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import post
 
 LINK_HOURS = 24
@@ -28,9 +27,12 @@ _BODY = (
 
 async def request_verification(by: Operator, db: Executor, account_id: int, email: str) -> bool:
     """Send a link to the address, in the caller's transaction, unless it is verified or one was sent minutes ago."""
-    if not by.settings.smtp_url or await VERIFICATION_MAILED_RECENTLY.one(db, account_id, KIND):
+    if not by.settings.smtp_url:
         return False
-    nonce = secrets.token_urlsafe(32)
+    await LOCK_TEXT.one(db, email)  # of two requests at once, the second sees the email of the first
+    if await VERIFICATION_MAILED_RECENTLY.one(db, account_id, KIND):
+        return False
+    nonce = new_nonce(by.key)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
     if not await ASK_FOR_VERIFICATION.run(db, account_id, token_hash, LINK_HOURS):
         return False
@@ -43,13 +45,13 @@ async def request_verification(by: Operator, db: Executor, account_id: int, emai
 
 async def is_verification(by: Operator, account_id: int, token: str) -> bool:
     """Whether the token is that of the link that was sent to this account, and still works."""
-    return await IS_VERIFICATION.one(by.db, account_id, keyed_hash(by.key, token))
+    return await IS_VERIFICATION.one(by.db, account_id, keyed_hashes(by.key, token))
 
 
 async def verify(by: Operator, account_id: int, token: str) -> bool:
     """Verify the address by its link, which then ends; returns whether it did."""
     async with by.db.transaction() as db:
-        verified = await VERIFY_BY_LINK.run(db, account_id, keyed_hash(by.key, token))
+        verified = await VERIFY_BY_LINK.run(db, account_id, keyed_hashes(by.key, token))
         if verified:
             await by.record(db, SERVICE, "account.address_verified", f"account:{account_id}")
         return bool(verified)

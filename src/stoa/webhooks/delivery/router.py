@@ -36,7 +36,9 @@ from stoa.webhooks.http.message import Event
 
 BATCH, BATCH_BYTES = 500, 4_000_000
 APART_BYTES = 250_000  # of a store that is routed apart
-APART_PAUSE = 2  # between two turns: this many times the duration of the last one, which leaves the others most of the process
+APART_PAUSE = (
+    2  # between two turns: this many times the duration of the last one, which leaves the others most of the process
+)
 APART_S = 5.0  # a store that exceeded its share is routed apart for this time, also when it has caught up
 BUCKET_LEASE_S = DeliveryConfig().takeover_after
 SKIP_BATCH = 1000
