@@ -72,6 +72,9 @@ async def test_the_event_shows_rows_only_to_the_app_that_made_the_import(shop: S
         query = {"after": 0, "include": "payload"}
         [delivery] = (await client.get(f"/webhooks/{hook}/deliveries", params=query)).json()["data"]
         seen[client] = delivery["payload"]["data"]
+    assert "canary" in str(seen[shop.client]["errors"])
+    assert "canary" not in str(seen[theirs])
+    assert seen[theirs]["counts"]["failed"] == 1
     assert seen[shop.client] == (await shop.client.get(path)).json()["data"]
     assert seen[theirs] == (await theirs.get(path)).json()["data"]
 

@@ -117,7 +117,7 @@ async def test_a_missing_or_repeated_host_is_refused(shop: Shop, path: str, vers
 
 
 @pytest.mark.parametrize("path", ["/products", "/stores/{handle}/oauth/token"])
-@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type"])
+@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "Content-Type", "Content-Encoding"])
 async def test_a_second_header_of_a_name_with_one_value_is_refused(shop: Shop, path: str, name: str) -> None:
     client = shop.client if path == "/products" else shop.service
     first = {"Authorization": f"Bearer {shop.token}", "Content-Type": "application/json"}.get(name, "a")
