@@ -21,8 +21,9 @@ MOST = 2.0
 CLOSED_WITHIN_S = 30
 SLACK_S = 2  # the service measures from the start of the request, we from the connection
 _DROP_S = 3.0
-_CONNECT_AT_ONCE = 50
-_DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 4
+_PAUSE_S = 10.0  # of a client that was disconnected: one that returns at once would be a flood, not a slow client
+_CONNECT_AT_ONCE = 10  # about 200 a second
+_DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
 _HEAD = b"GET /live HTTP/1.1\r\nhost: localhost\r\n"
 
 
@@ -44,7 +45,7 @@ class Caller(msgspec.Struct):
 
 
 class Crowd:
-    """Slow connections of every kind; a closed one is replaced at once, so that their number is constant."""
+    """Slow connections of every kind; a closed one is replaced, at once or, if it was disconnected, after a pause."""
 
     def __init__(self, account: Account) -> None:
         post = (
@@ -58,14 +59,16 @@ class Crowd:
             "idle after an answer": Kind(_HEAD + b"\r\n"),
             "half of a body": Kind(post.encode()),
             "a body that drips": Kind(post.encode(), b" "),
-            "responses that are not read": Kind(_DOCUMENT, reads=0),
+            # A client that is cut off for taking nothing is not told; its next byte is answered by a reset.
+            "responses that are not read": Kind(_DOCUMENT, b"G", reads=0),
             "responses that are read slowly": Kind(_DOCUMENT, reads=1_000),
         }
         self._port = account.service.port
         self._poll = select.epoll()
         self._open: dict[int, Caller] = {}
-        self._waiting = [kind for _, kind in zip(range(SLOW), itertools.cycle(self._kinds), strict=False)]
+        self._waiting = [(0.0, kind) for _, kind in zip(range(SLOW), itertools.cycle(self._kinds), strict=False)]
         self.lived: dict[str, list[float]] = {kind: [] for kind in self._kinds}
+        self.connected = 0
         self.over = False
 
     @property
@@ -75,8 +78,11 @@ class Crowd:
     def run(self) -> None:
         """Keep the connections open until `over` is set and the last one is closed; runs in a thread."""
         while self._open or not self.over:
-            for _ in range(min(len(self._waiting), _CONNECT_AT_ONCE)):
-                self._connect(self._waiting.pop(0))
+            started = time.monotonic()
+            due = [each for each in self._waiting if each[0] <= started][:_CONNECT_AT_ONCE]
+            for each in due:
+                self._waiting.remove(each)
+                self._connect(each[1])
             for number, _ in self._poll.poll(0.05):
                 self._read(number)
             now = time.monotonic()
@@ -98,6 +104,7 @@ class Crowd:
         if wanted.reads is not None:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)  # the service must keep the rest
         line.connect(("127.0.0.1", self._port))
+        self.connected += 1
         line.setblocking(False)  # noqa: FBT003
         line.send(wanted.first)
         now = time.monotonic()
@@ -122,7 +129,8 @@ class Crowd:
         self._poll.unregister(number)
         caller.line.close()
         if not self.over:
-            self._waiting.append(caller.kind)
+            pause = 0.0 if self._kinds[caller.kind].reads is None else _PAUSE_S
+            self._waiting.append((time.monotonic() + pause, caller.kind))
 
 
 async def loiter(folder: Path, seconds: float) -> bool:
@@ -139,7 +147,7 @@ async def loiter(folder: Path, seconds: float) -> bool:
         click.echo(f"  alone: p99 {[run.p99_ms for run in alone]} ms")
         crowd = Crowd(slow)
         running = asyncio.create_task(asyncio.to_thread(crowd.run))
-        await asyncio.to_thread(until, lambda: crowd.open > SLOW * 0.97, "all are connected")
+        await asyncio.to_thread(until, lambda: crowd.connected >= SLOW, "all have connected")
         together = [await call(folder, lines, callers=10, seconds=seconds, think_ms=50) for _ in range(ROUNDS)]
         connected = crowd.open
         click.echo(f"  with {connected} slow ones: p99 {[run.p99_ms for run in together]} ms")
