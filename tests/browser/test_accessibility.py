@@ -9,7 +9,7 @@ from stoa.accounts.invitation_mail import KINDS, MAX_A_DAY
 from stoa.accounts.registration import create_account, create_reset_link, invite
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import post
-from stoa.portal.pages import Audience
+from stoa.portal.kit.pages import Audience
 from stoa.portal.site_map import PAGES
 from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.portal.path_params import create_resources

@@ -10,7 +10,7 @@ from stoa.access.operator import find_store
 from stoa.accounts.contract import Account
 from stoa.accounts.ownership import open_store, register_app
 from stoa.accounts.registration import create_account
-from stoa.portal.pages import Audience
+from stoa.portal.kit.pages import Audience
 from stoa.portal.site_map import PAGES
 from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.portal.path_params import REASONS, create_resources

@@ -29,8 +29,8 @@ from stoa.mail.message import new_nonce, one_time_token
 from stoa.operations import reencryption
 from stoa.operations.doctor import Finding, examine
 from stoa.operations.maintenance import maintain
-from stoa.portal.csrf import form_token, is_form_token
-from stoa.portal.notices import Notice, pack_notice, unpack_notice
+from stoa.portal.kit.csrf import form_token, is_form_token
+from stoa.portal.kit.notices import Notice, pack_notice, unpack_notice
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, load, secret_key
 from stoa.webhooks.app_callbacks import install_signature, set_callbacks

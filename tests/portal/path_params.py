@@ -23,7 +23,7 @@ from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import post
 from stoa.notifications.contract import News
 from stoa.notifications.notify import notify
-from stoa.portal.pages import Audience, Form, Page
+from stoa.portal.kit.pages import Audience, Form, Page
 from stoa.usage.queries import ADD_DAYS, ADD_REQUESTS
 from stoa.usage.request_log import NewRequest, first_id
 from stoa.usage.rules import COUNTERS

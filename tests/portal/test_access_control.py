@@ -12,8 +12,8 @@ from stoa.accounts.contract import Right
 from stoa.accounts.ownership import give
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.csrf import form_token
-from stoa.portal.pages import Audience, Form, Page
+from stoa.portal.kit.csrf import form_token
+from stoa.portal.kit.pages import Audience, Form, Page
 from stoa.portal.site_map import FORMS, PAGES
 from stoa.settings import secret_key
 from tests.portal.path_params import is_owned, path_params_for

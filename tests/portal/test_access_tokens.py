@@ -10,7 +10,7 @@ from stoa.access.grants import install, uninstall
 from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give, open_store
 from stoa.db.pool import Database
-from stoa.portal.access_tokens import LIFETIME_S
+from stoa.portal.apps.access_tokens import LIFETIME_S
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.support.people import SAME_ORIGIN, User
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.portal.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Series, bars, date_labels, lines, short, ticks
+from stoa.portal.kit.charts import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Series, bars, date_labels, lines, short, ticks
 
 MARCH = [date(2026, 3, 1) + timedelta(days=number) for number in range(31)]
 

@@ -8,8 +8,8 @@ import pytest
 from stoa.access import audit
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.csrf import form_token
-from stoa.portal.pages import Audience
+from stoa.portal.kit.csrf import form_token
+from stoa.portal.kit.pages import Audience
 from stoa.portal.site_map import FORMS, PAGES
 from stoa.secret_keys import Keys
 from stoa.settings import Settings, secret_key

@@ -9,7 +9,7 @@ from stoa.access.grants import uninstall
 from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
-from stoa.portal.deliveries import truncate_escaped
+from stoa.portal.apps.deliveries import truncate_escaped
 from stoa.webhooks.delivery.router import route_events
 from stoa.webhooks.http.message import HIDDEN
 from tests.portal.installed_app import InstalledApp, install_app

@@ -9,8 +9,8 @@ from stoa.app import Application
 from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.operations.measuring import ImportQueue
-from stoa.portal.health import HealthReport, problems
-from stoa.portal.queries import AppliedMigration, DatabaseStatus, OverdueTask, Partitions
+from stoa.portal.operators.health import HealthReport, problems
+from stoa.portal.operators.queries import AppliedMigration, DatabaseStatus, OverdueTask, Partitions
 from stoa.webhooks.delivery.queries import Backlog
 from tests.support.people import User, create_user
 

@@ -8,9 +8,9 @@ import pytest
 
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.csrf import form_token
-from stoa.portal.forms import MAX_BYTES
-from stoa.portal.pages import Form
+from stoa.portal.kit.csrf import form_token
+from stoa.portal.kit.forms import MAX_BYTES
+from stoa.portal.kit.pages import Form
 from stoa.portal.site_map import FORMS
 from stoa.settings import Settings, secret_key
 from tests.portal.installed_app import InstalledApp

@@ -9,7 +9,7 @@ from stoa.access import audit
 from stoa.db.pool import Database
 from stoa.imports.runner import run_pending
 from stoa.operations.maintenance import maintain
-from stoa.portal.forms import MAX_FIELDS
+from stoa.portal.kit.forms import MAX_FIELDS
 from tests.portal.store_pages import hidden
 from tests.support.people import SAME_ORIGIN, User
 from tests.support.shops import Shop

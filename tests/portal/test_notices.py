@@ -5,7 +5,7 @@ import re
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import open_store
 from stoa.app import Application
-from stoa.portal.notices import Notice, pack_notice
+from stoa.portal.kit.notices import Notice, pack_notice
 from stoa.settings import Settings, secret_key
 from tests.support.people import SAME_ORIGIN, User, browser
 

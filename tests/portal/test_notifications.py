@@ -6,7 +6,7 @@ from stoa.db.pool import Database
 from stoa.notifications.contract import KINDS, News
 from stoa.notifications.notify import notify
 from stoa.operations.maintenance import maintain
-from stoa.portal.pages import ROOT
+from stoa.portal.kit.pages import ROOT
 from tests.support.people import User
 
 

@@ -8,8 +8,8 @@ import pytest
 from stoa.access.stores import update_store
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.assets import assets
-from stoa.portal.pages import Audience, Page
+from stoa.portal.kit.assets import assets
+from stoa.portal.kit.pages import Audience, Page
 from stoa.portal.site_map import APP_TABS, NAVIGATION, PAGES, STORE_TABS
 from stoa.reference.page import asset as docs_asset
 from tests.portal.path_params import path_params_for

@@ -6,7 +6,7 @@ from typing import Any
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.operations.maintenance import maintain
-from stoa.portal.pages import Audience
+from stoa.portal.kit.pages import Audience
 from stoa.portal.site_map import FORMS
 from tests.portal.installed_app import InstalledApp
 from tests.portal.path_params import path_params_for

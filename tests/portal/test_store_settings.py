@@ -10,8 +10,8 @@ from stoa.access.contract import ErasureBegun, NoSuchStore
 from stoa.access.operator import find_store
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
+from stoa.demo import development_stores
 from stoa.operations.maintenance import maintain
-from stoa.portal import development_stores
 from stoa.rest.problems import StoreSuspended
 from stoa.settings import Settings
 from stoa.store_data.store_erasure import CONTENT, STEPS, WITH_THE_STORE, Step, delete_rows

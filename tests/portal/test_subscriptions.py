@@ -13,7 +13,7 @@ from stoa.accounts.ownership import open_store
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.events.outbox import Event
-from stoa.portal.subscriptions import event_groups
+from stoa.portal.apps.subscriptions import event_groups
 from stoa.settings import Settings, secret_key
 from tests.portal.installed_app import InstalledApp, install_app
 from tests.portal.webhook_data import add_subscription

@@ -16,10 +16,10 @@ import msgspec
 from playwright.sync_api import Browser, Error, Page, Request
 from tests.support.axe import AXE, CONTRAST, ON_A_PHONE, RUN, TOO_WIDE
 
-from stoa.portal import pages as portal
-from stoa.portal.order_forms import ACTIONS
-from stoa.portal.pages import Audience
+from stoa.portal.kit import pages as portal
+from stoa.portal.kit.pages import Audience
 from stoa.portal.site_map import PAGES
+from stoa.portal.stores.order_forms import ACTIONS
 from stoa.reference.page import addresses
 from tools.pictures.answers import ANSWERS, Answer
 from tools.pictures.demo import SHOWN, Demo, open_browser, running_demo, sign_in

@@ -6,78 +6,14 @@ import msgspec
 from starlette.routing import Route
 
 from stoa.db.pool import Database
-from stoa.portal import (
-    access_tokens,
-    announcements,
-    app_endpoint,
-    apps,
-    audit,
-    authentication,
-    customers,
-    dashboard,
-    deliveries,
-    health,
-    import_corrections,
-    install,
-    joining,
-    load,
-    locations,
-    notifications,
-    operators,
-    order_actions,
-    outbox,
-    product_actions,
-    profile,
-    requests,
-    search,
-    store_settings,
-    stores,
-    subscription_detail,
-    subscriptions,
-    tail,
-    teams,
-    theme,
-    usage,
-)
-from stoa.portal.dispatch import PageHandler
-from stoa.portal.pages import Form, Page, Pages
-from stoa.portal.visit import Visit
+from stoa.portal import account, apps, operators, stores
+from stoa.portal.kit.dispatch import PageHandler
+from stoa.portal.kit.pages import Form, Page, Pages
+from stoa.portal.kit.visit import Visit
 from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings
 
-MODULES: Sequence[Pages] = (
-    authentication.pages,
-    joining.pages,
-    theme.pages,
-    dashboard.pages,
-    apps.pages,
-    access_tokens.pages,
-    app_endpoint.pages,
-    install.pages,
-    usage.pages,
-    requests.pages,
-    subscriptions.pages,
-    subscription_detail.pages,
-    deliveries.pages,
-    tail.pages,
-    stores.pages,
-    product_actions.pages,  # with those of products
-    order_actions.pages,  # with those of orders
-    customers.pages,
-    search.pages,
-    import_corrections.pages,  # with those of imports
-    locations.pages,
-    store_settings.pages,
-    teams.pages,
-    audit.pages,
-    profile.pages,
-    notifications.pages,
-    operators.pages,
-    health.pages,
-    outbox.pages,
-    load.pages,
-    announcements.pages,
-)
+MODULES: Sequence[Pages] = (*account.PAGES, *apps.PAGES, *stores.PAGES, *operators.PAGES)
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
 

@@ -1,0 +1,27 @@
+"""Pages for developers: their apps, credentials, webhooks, requests and usage."""
+
+from stoa.portal.apps import (
+    access_tokens,
+    apps,
+    audit,
+    deliveries,
+    endpoint,
+    requests,
+    subscription_detail,
+    subscriptions,
+    tail,
+    usage,
+)
+
+PAGES = (
+    apps.pages,
+    access_tokens.pages,
+    endpoint.pages,
+    usage.pages,
+    requests.pages,
+    subscriptions.pages,
+    subscription_detail.pages,
+    deliveries.pages,
+    tail.pages,
+    audit.pages,
+)

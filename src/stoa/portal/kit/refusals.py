@@ -1,0 +1,51 @@
+"""Shows the refusals of endpoints beside the fields of the form that caused them."""
+
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
+
+from stoa.inventory.contract import StaleQuantity
+from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.forms import FormError
+from stoa.rest.problems import Fault, NotFound, Refusal, VersionConflict
+
+_STALE = (
+    "Somebody changed this while your page was open. The page now shows the current state: check it, and submit again."
+)
+
+
+@asynccontextmanager
+async def refusals_as_faults(fields: Collection[str] | Mapping[str, str] = ()) -> AsyncGenerator[None]:
+    """Convert an endpoint's refusal to form faults; faults of other fields are shown above the form.
+
+    `fields` are the names of the form's fields, or the field for each JSON Pointer; the longest pointer wins.
+    """
+    pointers = (
+        cast("Mapping[str, str]", fields) if isinstance(fields, Mapping) else {f"/{name}": name for name in fields}
+    )
+    try:
+        yield
+    except NotFound as refusal:
+        raise not_found() from refusal
+    except VersionConflict as refusal:
+        raise FormError({"": _STALE}, status=409) from refusal
+    except Refusal as refusal:
+        faults: dict[str, str] = {}
+        for fault in refusal.faults:
+            name = _field(fault.pointer, pointers)
+            message = _message(fault)
+            faults.setdefault(name, message if name else f"{refusal.detail} {message}".strip())
+        raise FormError(faults or {"": refusal.detail}) from refusal
+
+
+def _message(fault: Fault) -> str:
+    """The text beside a field; a merchant knows no names of API fields."""
+    if fault.code == StaleQuantity.code and fault.meta:
+        return f"The stock on hand is {fault.meta['on_hand']} now. Check it, and submit again."
+    return f"{fault.detail[:1].upper()}{fault.detail[1:]}."
+
+
+def _field(pointer: str, pointers: Mapping[str, str]) -> str:
+    """The field of a fault; empty if the form has none for it."""
+    matching = [each for each in pointers if pointer == each or pointer.startswith(f"{each}/")]
+    return pointers[max(matching, key=len)] if matching else ""

@@ -1,0 +1,13 @@
+"""Pages for operators: all stores, apps and accounts, and the health of the service."""
+
+from stoa.portal.operators import announcements, audit, directory, health, load, outbox, requests
+
+PAGES = (
+    directory.pages,
+    requests.pages,
+    audit.pages,
+    health.pages,
+    outbox.pages,
+    load.pages,
+    announcements.pages,
+)

@@ -1,0 +1,100 @@
+"""The health page: database, schema, queues, partitions and overdue maintenance."""
+
+from datetime import timedelta
+
+import msgspec
+
+from stoa.db import migrate
+from stoa.db.query import Executor
+from stoa.mail.queries import COUNTS
+from stoa.operations.maintenance import EVERY_S
+from stoa.operations.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
+from stoa.portal.kit.pages import Audience, Pages, View
+from stoa.portal.kit.visit import Visit
+from stoa.portal.operators.queries import (
+    DATABASE,
+    MIGRATIONS,
+    OVERDUE_CHORES,
+    PARTITIONS,
+    AppliedMigration,
+    DatabaseStatus,
+    OverdueTask,
+    Partitions,
+)
+from stoa.webhooks.delivery.failing_receivers import FAILING_RECEIVERS, FailingReceiver
+from stoa.webhooks.delivery.queries import BACKLOG, Backlog
+
+pages = Pages()
+_MAX_QUEUE_AGE = timedelta(minutes=1)
+_MAX_TASK_DELAY = timedelta(minutes=10)
+_MAX_CONNECTION_SHARE = 0.8
+
+
+class HealthReport(msgspec.Struct):
+    database: DatabaseStatus
+    migrations: list[AppliedMigration]
+    imports: ImportQueue
+    backlog: Backlog
+    partitions: list[Partitions]
+    failing: list[FailingReceiver]
+    overdue: list[OverdueTask]
+    stuck_mails: int
+
+    @property
+    def late(self) -> list[OverdueTask]:
+        """Maintenance tasks that no worker seems to perform; short delays are normal."""
+        return [each for each in self.overdue if each.since and self.database.now - each.since > _MAX_TASK_DELAY]
+
+
+class Problem(msgspec.Struct):
+    """A problem that an operator should look at."""
+
+    message: str
+    tone: str = "warn"
+
+
+@pages.page("/operators/health", audience=Audience.OPERATOR)
+async def operator_health(visit: Visit) -> View:
+    report = await _report(visit.db, sends=bool(visit.settings.smtp_url))
+    context = {"report": report, "problems": problems(report), "latest": migrate.LATEST, "every_s": round(EVERY_S)}
+    return View("operators/health.html", context)
+
+
+async def _report(db: Executor, *, sends: bool) -> HealthReport:
+    # Sequential, so that this page takes only one connection from the pool.
+    return HealthReport(
+        await DATABASE.one(db),
+        await MIGRATIONS.all(db),
+        await IMPORT_QUEUE.one(db),
+        await BACKLOG.one(db),
+        await PARTITIONS.all(db),
+        await FAILING_RECEIVERS.all(db),
+        await OVERDUE_CHORES.all(db),
+        (await COUNTS.one(db)).stuck if sends else 0,
+    )
+
+
+def problems(report: HealthReport) -> list[Problem]:
+    """Return all problems, the most severe first."""
+    found: list[Problem] = []
+    if not report.migrations or report.migrations[0].version < migrate.LATEST:
+        found.append(Problem("The schema is older than this release. Run the migrations.", "bad"))
+    if not all(each.ahead for each in report.partitions):
+        found.append(Problem("There is no partition for tomorrow. Check that a worker is running.", "bad"))
+    if report.database.connections > _MAX_CONNECTION_SHARE * report.database.max_connections:
+        found.append(Problem("More than 80% of the database connections are in use."))
+    if not report.backlog.workers:
+        found.append(Problem("No delivery worker is running. Start one with `stoa worker`.", "bad"))
+    elif report.backlog.oldest_unrouted_seconds > LATE_S:
+        found.append(Problem("Events have been waiting for a delivery worker for more than a minute.", "bad"))
+    if report.backlog.oldest_seconds > _MAX_QUEUE_AGE.total_seconds():
+        found.append(Problem("A webhook delivery has been waiting for more than a minute."))
+    if report.backlog.open_breakers:
+        found.append(Problem("Some webhook receivers are failing. Stoa retries them less often."))
+    if report.imports.oldest and report.database.now - report.imports.oldest > _MAX_QUEUE_AGE:
+        found.append(Problem("An import has been waiting for more than a minute."))
+    if report.stuck_mails:
+        found.append(Problem("Email cannot be sent. The page Email shows why."))
+    if report.late:
+        found.append(Problem("Maintenance is behind. Check that a worker is running."))
+    return found

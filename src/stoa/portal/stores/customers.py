@@ -1,0 +1,110 @@
+"""Customer pages: the list, and one customer with addresses and orders; not for viewers."""
+
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from stoa.accounts.contract import Right
+from stoa.customers import queries
+from stoa.customers.contract import CUSTOMERS, Customer
+from stoa.customers.documents import only_shared
+from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.forms import FormError, OnceForm, text
+from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
+from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
+from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.exports import CUSTOMER_COLUMNS, Export, export_list
+from stoa.portal.stores.orders import ORDER_LIST
+from stoa.portal.stores.writes import REPEATED, Change, carry_out
+from stoa.rest.request import Call
+from stoa.store_data.customer_erasure import erase_customer
+
+pages = Pages()
+_SORTS = (
+    *NEWEST,
+    ("last_name", "Name"),
+    ("-total_spent", "Highest spend"),
+    ("-orders_count", "Most orders"),
+    ("-last_order_at", "Latest order"),
+)
+_FILTERS = ("q", "status", "tag")
+_ADDRESSES_PER_PAGE, _RECENT_ORDERS = 6, 8
+
+
+class ForgetForm(OnceForm):
+    """An erasure is confirmed by typing what identifies the customer."""
+
+    confirmation: Annotated[str, text("Type the text that is shown.", max_length=500)] = ""
+
+
+def _with_shared_metadata(document: bytes) -> bytes:
+    """Return a customer with the metadata that all apps share; an app's private metadata is not shown."""
+    return only_shared(document)
+
+
+CUSTOMER_LIST = ListSource(CUSTOMERS, queries.LISTING, Customer, _with_shared_metadata)
+
+
+@pages.page("/stores/{handle}/customers", nav="list_stores")
+async def store_customers(visit: Visit) -> View:
+    if not visit.may_change():
+        return _not_for_viewers()
+    customers = await list_view(visit, CUSTOMER_LIST, sorts=_SORTS, offered=_FILTERS)
+    return View("stores/customers.html", {"customers": customers, "sorts": _SORTS, "query": visit.query_string})
+
+
+@pages.form("/stores/{handle}/customers/export", on=store_customers)
+async def export_customers(visit: Visit) -> StreamingResponse:
+    return await export_list(visit, Export("customers", CUSTOMER_LIST, _SORTS, _FILTERS, CUSTOMER_COLUMNS))
+
+
+@pages.page("/stores/{handle}/customers/{customer_id:int}", nav="list_stores")
+async def store_customer(visit: Visit) -> View:
+    if not visit.may_change():
+        return _not_for_viewers()
+    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("customer_id"))
+    if found is None:
+        raise not_found()
+    customer = msgspec.json.decode(_with_shared_metadata(found.doc), type=Customer)
+    of_customer = {"customer_id": str(customer.id)}
+    context: dict[str, Any] = {
+        "customer": customer,
+        "identifier": _identifier(customer),
+        "addresses": paginate(visit, customer.addresses, "addresses", _ADDRESSES_PER_PAGE),
+        "orders": await list_view(visit, ORDER_LIST, sorts=NEWEST, fixed=of_customer, rows=_RECENT_ORDERS),
+    }
+    return View("stores/customer.html", context)
+
+
+@pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer, right=Right.OWN)
+async def forget_customer(visit: Visit, form: ForgetForm) -> Redirect:
+    customer_id = visit.path_param("customer_id")
+
+    async def work(call: Call) -> Any:
+        found = await queries.GET.maybe(call.db, call.store_id, customer_id)
+        if found is not None:
+            expected = _identifier(msgspec.json.decode(_with_shared_metadata(found.doc), type=Customer))
+            if form.confirmation.casefold() != expected.casefold():
+                raise FormError(confirmation=f"Type {expected} to confirm.")
+        return await erase_customer(call, customer_id)
+
+    # The erasure itself is recorded in the audit log, with the person.
+    done = await carry_out(visit, form, Change("", f"customer:{customer_id}"), work)
+    notice = "The customer was erased from every record." if done else REPEATED
+    return Redirect(f"{ROOT}/stores/{visit.store.handle}/customers", notice, "good" if done else "warn")
+
+
+def name_of(customer: Customer) -> str:
+    """How a customer is called on pages: by name, company, email address, phone number or id."""
+    name = " ".join(part for part in (customer.first_name, customer.last_name) if part)
+    return name or customer.company or customer.email or customer.phone or f"Customer {customer.id}"
+
+
+def _identifier(customer: Customer) -> str:
+    """What a person types to confirm the erasure of a customer."""
+    return customer.email or customer.phone or str(customer.id)
+
+
+def _not_for_viewers() -> View:
+    return View("stores/owners_only.html", {"tab": "store_customers"})

@@ -1,0 +1,130 @@
+"""What a person does with an order: ship, return, refund and cancel it, change its status, and comment on it."""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import JSONResponse, Response
+
+from stoa.accounts.contract import Right
+from stoa.orders.bodies import NewComment
+from stoa.orders.comments import create_order_comment
+from stoa.orders.contract import Order
+from stoa.orders.status import update_order_status
+from stoa.orders.status_bodies import StatusChange
+from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.forms import FormError, OnceForm
+from stoa.portal.kit.list_view import Slice, paginate
+from stoa.portal.kit.pages import ROOT, PageResponse, Redirect, View
+from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.order_forms import (
+    ACTIONS,
+    Action,
+    Line,
+    OrderForm,
+    Text,
+    payments_to,
+    refundable,
+    statuses_to,
+)
+from stoa.portal.stores.orders import find_order, pages, store_order
+from stoa.portal.stores.writes import REPEATED, Change, carry_out
+from stoa.rest.body import convert
+from stoa.rest.endpoint import One
+from stoa.rest.request import Call
+
+_LINES_PER_FORM = 50
+
+
+class _AmountNotShown(Exception):
+    """The page did not show the amount that would be refunded; the transaction is rolled back."""
+
+    def __init__(self, amount: str) -> None:
+        super().__init__("the amount was not shown")
+        self.amount = amount
+
+
+class CommentForm(OnceForm):
+    body: Text = ""
+    visibility: Line = "internal"
+
+
+@pages.page("/stores/{handle}/orders/{order_id:int}/{action}", nav="list_stores", right=Right.CHANGE)
+async def order_action(visit: Visit) -> PageResponse:
+    """The form of one action; without a form, because the order's state does not allow it, back to the order."""
+    action, order = _action(visit), await find_order(visit)
+    refused = visit.submitted is not None
+    if not (action.possible(order) or refused):
+        return Redirect(_url(visit), f"Order #{order.number} cannot be changed in this way now.", "warn")
+    context: dict[str, Any] = {
+        "order": order,
+        "action": visit.path_param("action"),
+        "title": action.title,
+        "lines": _lines(visit, order, action),
+        "refundable": refundable(order),
+        "amount": visit.to_confirm,
+        "statuses": statuses_to(order),
+        "payments": payments_to(order),
+    }
+    return View("stores/order_action.html", context)
+
+
+def _lines(visit: Visit, order: Order, action: Action) -> Slice:
+    units = action.units
+    taken = [(line, units(order, line)) for line in order.line_items] if units else []
+    return paginate(visit, [pair for pair in taken if pair[1] > 0], "lines", _LINES_PER_FORM)
+
+
+@pages.form("/stores/{handle}/orders/{order_id:int}/{action}", on=order_action)
+async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
+    """Change the order; a refund is carried out only with the amount that the page showed, and otherwise shows it."""
+    action, order_id = _action(visit), visit.path_param("order_id")
+    body = action.body(form)
+
+    async def work(call: Call) -> Any:
+        call.patch = body.members
+        change = convert(body.members, StatusChange, digits=call.store.digits)
+        answer = await update_order_status(call, order_id, change)
+        if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):
+            raise _AmountNotShown(amount)
+        return answer
+
+    change = Change(action.audited, f"order:{order_id}", body.fields)
+    try:
+        done = await carry_out(visit, form, change, work)
+    except _AmountNotShown as would:
+        if visit.wants_json:
+            return JSONResponse({"amount": would.amount})
+        visit.to_confirm = would.amount
+        changed = {"": "The amount has changed since the page showed it. Check it, and submit again."}
+        raise FormError(changed if form.shown_amount else {}, status=409 if form.shown_amount else 200) from would
+    said = f"Refunded {form.shown_amount} {visit.store.currency}." if action.refunds else action.done
+    return Redirect(_url(visit), said if done else REPEATED, "good" if done else "warn")
+
+
+def _refunded(answer: One[Order]) -> str:
+    """The amount of the refund that a status change has added."""
+    return str(msgspec.json.decode(answer.doc, type=Order).refunds[-1].amount)
+
+
+@pages.form("/stores/{handle}/orders/{order_id:int}", on=store_order)
+async def comment_on_order(visit: Visit, form: CommentForm) -> Redirect:
+    order_id = visit.path_param("order_id")
+
+    async def work(call: Call) -> Any:
+        sent = {"body": form.body, "visibility": form.visibility}
+        return await create_order_comment(call, order_id, convert(sent, NewComment, digits=call.store.digits))
+
+    change = Change("order.commented", f"order:{order_id}", ("body", "visibility"))
+    done = await carry_out(visit, form, change, work)
+    return Redirect(f"{_url(visit)}#timeline", "Comment added." if done else REPEATED, "good" if done else "warn")
+
+
+def _action(visit: Visit) -> Action:
+    action = ACTIONS.get(visit.path_param("action"))
+    if action is None:
+        raise not_found()
+    return action
+
+
+def _url(visit: Visit) -> str:
+    return f"{ROOT}/stores/{visit.store.handle}/orders/{visit.path_param('order_id')}"

@@ -1,0 +1,217 @@
+"""The forms of an order: what each action asks, when an order's state allows it, and the API body that it becomes.
+
+They decide nothing: the endpoint's handler accepts or refuses the body, and its pointers lead back to the fields.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+
+from stoa.orders.contract import Order
+from stoa.orders.parts import LineItem
+from stoa.orders.rules import PAYMENTS
+from stoa.portal.kit.forms import FormError, text
+from stoa.portal.stores.writes import VersionedForm, whole
+
+Line = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000)]
+Text = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000, multiline=True)]
+# These statuses have a form of their own.
+_OWN_FORM = frozenset({"shipped", "returned", "cancelled"})
+_REFUNDS = frozenset({"partially_refunded", "refunded"})
+
+
+class OrderForm(VersionedForm):
+    """The fields of all actions; each action reads its own."""
+
+    quantities: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the id of the line item
+    carrier: Line = ""
+    tracking_number: Line = ""
+    tracking_url: Line = ""
+    fulfillment_id: Line = ""
+    delivered: bool = False
+    amount: Line = ""
+    shipping_amount: Line = ""
+    shown_amount: Line = ""  # the amount in all that the page showed
+    restock: bool = False
+    status: Line = ""
+    payment_status: Line = ""
+    reason: Line = ""
+    note: Text = ""
+    comment: Text = ""
+    confirmed: bool = False
+
+
+class Body(msgspec.Struct):
+    """The body of a status change, and the field of the form for each pointer into it."""
+
+    members: dict[str, Any]
+    fields: dict[str, str]
+
+
+class Action(msgspec.Struct, frozen=True):
+    """Something that can be done with an order: its name in the audit log, its result, and the body that it sends."""
+
+    title: str
+    audited: str
+    done: str
+    body: Callable[[OrderForm], Body]
+    units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
+    possible: Callable[[Order], bool]
+    refunds: bool = False  # whether it is carried out only if the page showed the amount
+
+
+_TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
+
+
+def _tracking(form: OrderForm) -> dict[str, Any]:
+    sent = _words(carrier=form.carrier, number=form.tracking_number, url=form.tracking_url)
+    return {"tracking": sent} if sent else {}
+
+
+def _ship(form: OrderForm) -> Body:
+    portions, fields = _portions(form, "id", "/line_items", "Enter the units to ship.")
+    body = {"status": "shipped", "line_items": portions, **_tracking(form), **_words(comment=form.comment)}
+    return Body(body, {**fields, **_TRACKING, "/comment": "comment"})
+
+
+def _track(form: OrderForm) -> Body:
+    """The tracking of one fulfillment, its delivery, or both."""
+    changes = {**_tracking(form), **({"status": "delivered"} if form.delivered else {})}
+    if not changes:
+        raise FormError(tracking_number="Enter the tracking, or mark the parcel as delivered.")
+    return Body(
+        {"fulfillment_id": whole(form.fulfillment_id), **changes}, {**_TRACKING, "/fulfillment_id": "fulfillment_id"}
+    )
+
+
+def _take_back(form: OrderForm) -> Body:
+    portions, fields = _portions(form, "id", "/line_items", "Enter the units that came back.")
+    body = {"status": "returned", "line_items": portions, "restock": form.restock}
+    return Body(body | _words(reason=form.reason), fields | {"/reason": "reason"})
+
+
+def _refund(form: OrderForm) -> Body:
+    amounts = _words(amount=form.amount, shipping_amount=form.shipping_amount)
+    lines, fields = _portions(
+        form, "line_item_id", "/refund/line_items", "" if amounts else "Enter units or an amount."
+    )
+    for index, line in enumerate(lines):
+        line["restock"] = form.restock
+        fields[f"/refund/line_items/{index}/restock"] = "restock"
+    for name in ("amount", "shipping_amount", "reason", "note"):
+        fields[f"/refund/{name}"] = name
+    return Body({"refund": {"line_items": lines, **amounts, **_words(reason=form.reason, note=form.note)}}, fields)
+
+
+def _cancel(form: OrderForm) -> Body:
+    if not form.confirmed:
+        raise FormError(confirmed="Select this box to confirm.")
+    return Body({"status": "cancelled", **_words(reason=form.reason)}, {"/reason": "reason"})
+
+
+def _move(form: OrderForm) -> Body:
+    moved = _words(status=form.status, payment_status=form.payment_status)
+    if not moved:
+        raise FormError({"status": "Select a new status or payment."})
+    fields = {f"/{name}": name for name in ("status", "payment_status", "comment")}
+    return Body({**moved, **_words(comment=form.comment)}, fields)
+
+
+def _words(**values: str) -> dict[str, Any]:
+    """The fields that are not empty."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The units of line items as the API names them; a quantity of 0 counts as empty, and `missing` is the fault if all are."""
+    sent = {line: units for line, units in form.quantities.items() if units.strip("0")}
+    if not sent and missing:
+        raise FormError(quantities=missing)
+    portions = [{key: whole(line), "quantity": whole(units)} for line, units in sent.items()]
+    fields = {at: "quantities", **{f"{at}/{n}": f"quantities[{line}]" for n, line in enumerate(sent)}}
+    return portions, fields
+
+
+def _open(_: Order, line: LineItem) -> int:
+    return line.quantity - line.fulfilled_quantity
+
+
+def _with_customer(_: Order, line: LineItem) -> int:
+    return line.fulfilled_quantity - line.returned_quantity
+
+
+def _not_refunded(order: Order, line: LineItem) -> int:
+    refunded = sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line.id)
+    return max(0, line.quantity - refunded)
+
+
+def refundable(order: Order) -> Decimal:
+    return order.amount_paid - order.amount_refunded
+
+
+def statuses_to(order: Order) -> list[str]:
+    return [status for status in order.allowed_transitions if status not in _OWN_FORM]
+
+
+def payments_to(order: Order) -> list[str]:
+    return [status for status in PAYMENTS[order.payment_status] if status not in _REFUNDS]
+
+
+ACTIONS: Mapping[str, Action] = {
+    "ship": Action(
+        "Ship",
+        "order.shipped",
+        "Shipped.",
+        _ship,
+        _open,
+        lambda order: "shipped" in order.allowed_transitions and any(_open(order, each) for each in order.line_items),
+    ),
+    "status": Action(
+        "Change status",
+        "order.status_changed",
+        "The status was changed.",
+        _move,
+        None,
+        lambda order: bool(statuses_to(order) or payments_to(order)),
+    ),
+    "track": Action(
+        "Tracking",
+        "order.tracking_changed",
+        "The tracking was changed.",
+        _track,
+        None,
+        lambda order: bool(order.fulfillments),
+    ),
+    "refund": Action(
+        "Refund",
+        "order.refunded",
+        "Refunded.",
+        _refund,
+        _not_refunded,
+        lambda order: refundable(order) > 0,
+        refunds=True,
+    ),
+    "return": Action(
+        "Return",
+        "order.returned",
+        "The return was recorded.",
+        _take_back,
+        _with_customer,
+        lambda order: any(_with_customer(order, each) for each in order.line_items),
+    ),
+    "cancel": Action(
+        "Cancel",
+        "order.cancelled",
+        "The order is cancelled.",
+        _cancel,
+        None,
+        lambda order: "cancelled" in order.allowed_transitions,
+    ),
+}
+
+
+def possible_actions(order: Order) -> dict[str, str]:
+    """The titles of the actions that the order's state allows, by name."""
+    return {name: action.title for name, action in ACTIONS.items() if action.possible(order)}

@@ -1,0 +1,94 @@
+"""Order pages: the list, and one order with its line items, totals, fulfillments, refunds, duplicates and timeline."""
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from stoa.orders import queries
+from stoa.orders.contract import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate, Order
+from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.list_view import NEWEST, ListSource, ListView, list_view, paginate
+from stoa.portal.kit.pages import Pages, View
+from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
+from stoa.portal.stores.order_forms import possible_actions
+from stoa.portal.stores.queries import ORDER_NUMBER
+
+pages = Pages()
+ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order)
+_TIMELINE = ListSource(COMMENTS, queries.COMMENTS, Comment)
+_DUPLICATES = ListSource(DUPLICATES, queries.DUPLICATES, Duplicate)
+_SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
+_FILTERS = ("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates")
+_LINES_PER_PAGE, _RECORDS_PER_PAGE, _ENTRIES_PER_PAGE, _MAX_DUPLICATES = 50, 10, 15, 25
+# The timeline fields that a viewer can see: none of them contains personal data.
+_IMPERSONAL_FIELDS = frozenset({"status", "payment_status", "fulfillment_status", "total", "fulfillments", "refunds"})
+
+
+@pages.page("/stores/{handle}/orders", nav="list_stores")
+async def store_orders(visit: Visit) -> View:
+    # A search by name or address would reveal personal data, so viewers cannot do it.
+    offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
+    orders = await list_view(visit, ORDER_LIST, sorts=_SORTS, offered=offered)
+    return View("stores/orders.html", {"orders": orders, "sorts": _SORTS, "query": visit.query_string})
+
+
+@pages.form("/stores/{handle}/orders/export", on=store_orders)
+async def export_orders(visit: Visit) -> StreamingResponse:
+    return await export_list(visit, Export("orders", ORDER_LIST, _SORTS, ("q", *_FILTERS), ORDER_COLUMNS))
+
+
+@pages.page("/stores/{handle}/orders/{order_id:int}", nav="list_stores")
+async def store_order(visit: Visit) -> View:
+    order = await find_order(visit)
+    of_order = {"order_id": order.id}
+    timeline = await list_view(
+        visit, _TIMELINE, sorts=NEWEST, path_filters=of_order, cursor_name="timeline", rows=_ENTRIES_PER_PAGE
+    )
+    if not visit.may_change():
+        _remove_personal_data(timeline)
+    suspected, copies = [await _duplicates(visit, order.id, kind) for kind in ("suspected", "copy")]
+    # A pair is resolved once one of its orders is cancelled.
+    resolved = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
+    context = {
+        "order": order,
+        "actions": possible_actions(order) if visit.may_change() else {},
+        "suspected": [each for each in suspected.rows if each not in resolved],
+        "resolved": resolved,
+        "copies": copies,
+        "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
+        "lines": paginate(visit, order.line_items, "lines", _LINES_PER_PAGE),
+        "names": {line.id: line.name for line in order.line_items},
+        "fulfillments": paginate(visit, order.fulfillments[::-1], "fulfillments", _RECORDS_PER_PAGE),
+        "refunds": paginate(visit, order.refunds[::-1], "refunds", _RECORDS_PER_PAGE),
+        "units": sum(line.quantity for line in order.line_items),
+        "timeline": timeline,
+    }
+    return View("stores/order.html", context)
+
+
+async def find_order(visit: Visit) -> Order:
+    """The order in the path."""
+    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("order_id"))
+    if found is None:
+        raise not_found()
+    return msgspec.json.decode(found.doc, type=Order)
+
+
+async def _duplicates(visit: Visit, order_id: int, kind: str) -> ListView[Duplicate]:
+    return await list_view(
+        visit,
+        _DUPLICATES,
+        sorts=NEWEST,
+        fixed={"kind": kind},
+        path_filters={"order_id": order_id},
+        cursor_name=kind,
+        rows=_MAX_DUPLICATES,
+    )
+
+
+def _remove_personal_data(timeline: ListView[Comment]) -> None:
+    """Remove comments and changes that may identify the customer."""
+    for entry in timeline.rows:
+        entry.body = entry.body if entry.type == "system" else None
+        entry.changes = {name: pair for name, pair in entry.changes.items() if name in _IMPERSONAL_FIELDS}
+    timeline.rows = [entry for entry in timeline.rows if entry.changes or entry.type == "system"]
