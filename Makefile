@@ -142,8 +142,8 @@ format: $(VENV)/.dev ## format the code and apply automatic fixes
 openapi: $(VENV)/.runtime ## regenerate openapi.json
 	@$(BIN)/stoa openapi > openapi.json.new && mv openapi.json.new openapi.json
 
-release: $(VENV)/.dev ## make a release of this commit, and tag it: make release VERSION=0.3.0
-	@$(BIN)/python -m tools.release $(VERSION)
+release: $(VENV)/.dev ## make a release of this commit, and tag it: make release VERSION=0.3.0; URL= is the address of the project
+	@$(BIN)/python -m tools.release $(VERSION) $(URL)
 
 schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 	@$(BIN)/python -m tools.schema

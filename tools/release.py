@@ -1,7 +1,8 @@
 """Makes a release of the checked-out commit: `make release VERSION=0.3.0`.
 
-It sets the version everywhere, dates the changelog, records the documents of the release, commits and tags. A second commit
-records the tagged commit with the functions that the release calls, and sets the version of the next one.
+It sets the version everywhere, names the address of the project in the packages, dates the changelog, records the documents of
+the release, commits and tags. A second commit records the tagged commit with the functions that the release calls, and sets the
+version of the next one.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,6 +60,31 @@ def set_version(root: Path, version: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
+def set_project_urls(root: Path, url: str) -> None:
+    """Name the address of the project in the packages: its page, its issues and its changelog."""
+    urls = {"Homepage": url, "Issues": f"{url}/issues", "Changelog": f"{url}/blob/main/CHANGELOG.md"}
+    table = "[project.urls]\n" + "".join(f'{name} = "{address}"\n' for name, address in urls.items())
+    for name in ("pyproject.toml", "sdk/python/pyproject.toml"):
+        file = root / name
+        text = re.sub(r"(?m)^\[project\.urls\]\n(?:\w.*\n)*\n?", "", file.read_text(encoding="utf-8"))
+        before, project, after = text.partition("[project]\n")
+        members, bracket, rest = after.partition("\n[")
+        file.write_text(f"{before}{project}{members}\n{table}{bracket}{rest}", encoding="utf-8")
+    file = root / "sdk/typescript/package.json"
+    package = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    package |= {"homepage": url, "repository": url, "bugs": urls["Issues"]}
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(package), indent=2) + b"\n")
+
+
+def project_url(given: str) -> str:
+    """The address of the project: the one given, or where this clone comes from, or none."""
+    found = given or subprocess.run(
+        ["git", "remote", "get-url", "origin"],  # noqa: S607
+        capture_output=True, text=True, check=False,
+    ).stdout.strip()  # fmt: skip
+    return found.removesuffix("/").removesuffix(".git") if found.startswith("https://") else ""
+
+
 def date_changelog(text: str, version: str, today: str) -> str:
     """The changelog with the unreleased changes under the heading of the release."""
     if text.count("\n## Unreleased\n") != 1:
@@ -94,15 +121,19 @@ def commit(message: str, files: Iterable[str]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or not re.fullmatch(r"\d+\.\d+\.\d+", sys.argv[1]):
+    if len(sys.argv) not in (2, 3) or not re.fullmatch(r"\d+\.\d+\.\d+", sys.argv[1]):
         sys.exit("name the release, such as: make release VERSION=0.3.0")
-    version = sys.argv[1]
+    version, url = sys.argv[1], project_url("".join(sys.argv[2:]))
     if git("status", "--porcelain"):
         sys.exit("commit or remove your changes first")
     if git("tag", "--list", f"v{version}"):
         sys.exit(f"v{version} exists")
     root = Path()
     set_version(root, version)
+    if url:
+        set_project_urls(root, url)
+    else:
+        sys.stderr.write("The packages name no address of the project: add URL=https://...\n")
     today = datetime.now(UTC).date().isoformat()
     CHANGELOG.write_text(date_changelog(CHANGELOG.read_text(encoding="utf-8"), version, today), encoding="utf-8")
     recorded = write_documents(version)

@@ -15,6 +15,7 @@ from stoa.db.pool import Database
 from stoa.db.schema_files import previous_release
 from tests.upgrades.releases import ROOT, git, released_commit
 
+_PROJECT = "https://code.example/stoa/stoa"
 _HEADING = re.compile(r"^## (?:(Unreleased)|([\d.]+) \(\d{4}-\d{2}-\d{2}\))$", re.MULTILINE)
 
 
@@ -90,7 +91,7 @@ def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
 
     release = (sys.executable, "-m", "tools.release")
     assert "name the release" in run(*release, "soon").stderr
-    made = run(*release, "7.4.0")
+    made = run(*release, "7.4.0", f"{_PROJECT}.git")
     assert made.returncode == 0, made.stderr
     assert run("git", "log", "-2", "--format=%s").stdout.splitlines() == [
         "Record 7.4.0 for the next release",
@@ -106,6 +107,14 @@ def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
     assert 'VERSION = "7.4.0"' in run("git", "show", "v7.4.0:sdk/typescript/src/transport.ts").stdout
     assert re.search(r"\n## Unreleased\n\n## 7\.4\.0 \(\d{4}-\d\d-\d\d\)\n", (clone / "CHANGELOG.md").read_text())
     assert json.loads((clone / "tests/upgrades/documents/7.4.0.json").read_text())["orders"]
+    for name in ("pyproject.toml", "sdk/python/pyproject.toml"):
+        urls = tomllib.loads((clone / name).read_text())["project"]["urls"]
+        assert (urls["Homepage"], urls["Issues"]) == (_PROJECT, f"{_PROJECT}/issues")
+    package = json.loads((clone / "sdk/typescript/package.json").read_text())
+    assert (package["homepage"], package["name"], package["type"]) == (_PROJECT, "@stoa/client", "module")
+    again = run(*release, "7.5.0", _PROJECT)
+    assert again.returncode == 0, again.stderr
+    assert (clone / "pyproject.toml").read_text().count("[project.urls]") == 1
     assert "v7.4.0 exists" in run(*release, "7.4.0").stderr
 
 
