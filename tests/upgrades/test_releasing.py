@@ -108,6 +108,7 @@ def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
     assert 'VERSION = "7.4.0"' in run("git", "show", "v7.4.0:sdk/typescript/src/transport.ts").stdout
     assert re.search(r"\n## Unreleased\n\n## 7\.4\.0 \(\d{4}-\d\d-\d\d\)\n", (clone / "CHANGELOG.md").read_text())
     assert json.loads((clone / "tests/upgrades/documents/7.4.0.json").read_text())["orders"]
+    assert "v7.4.0 exists" in run(*release, "7.4.0").stderr
     for name in ("pyproject.toml", "sdk/python/pyproject.toml"):
         urls = tomllib.loads((clone / name).read_text())["project"]["urls"]
         assert (urls["Homepage"], urls["Issues"]) == (_PROJECT, f"{_PROJECT}/issues")
@@ -117,7 +118,6 @@ def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
     assert (
         tomllib.loads((clone / "pyproject.toml").read_text())["project"]["urls"]["Homepage"] == "https://other.example"
     )
-    assert "v7.4.0 exists" in run(*release, "7.4.0").stderr
 
 
 @pytest.mark.parametrize("products", ["1000", "1000000"])
