@@ -29,6 +29,10 @@ SAME_ORIGIN = {"origin": HOST, "sec-fetch-site": "same-origin"}
 _numbers = itertools.count(1)
 _hashes: list[str] = []
 _TOKEN = re.compile(r'name="_token" value="([^"]+)"')
+_VERBATIM = re.compile(r"(<pre\b.*?</pre>|<textarea\b.*?</textarea>)", re.DOTALL)
+_BLOCK = re.compile(
+    r" ?(</?(?:d[dlt]|div|form|h[1-6]|header|li|main|nav|option|p|section|t[dhr]|tbody|thead|table|[ou]l)\b[^>]*>) ?"
+)
 _FAULT = re.compile(r'<p class="fault" [^>]*data-field="([^"]+)"[^>]*>.*?</svg>(.*?)</p>', re.DOTALL)
 _FORM_FAULT = re.compile(r'<div class="notice bad" role="alert">.*?<p>(.*?)</p>', re.DOTALL)
 _NOTICE = re.compile(r'<div role="status"><div class="notice (\w*)">.*?<p>(.*?)</p>', re.DOTALL)
@@ -54,6 +58,10 @@ def browser(application: Application, *, peer: str = "") -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url=HOST, headers={"accept-encoding": "identity"})
 
 
+def compact(html: str) -> str:
+    return _BLOCK.sub(r"\1", re.sub(r"\s+>", ">", re.sub(r"\s+", " ", html)))
+
+
 @dataclass
 class Visitor:
     """A browser and its latest response."""
@@ -73,7 +81,9 @@ class Visitor:
 
     @property
     def text(self) -> str:
-        return unescape(self.response.text)
+        """The page without the white space that browsers ignore: between blocks, and in tags; more than one space."""
+        parts = _VERBATIM.split(self.response.text)
+        return unescape("".join(part if part.startswith(("<pre", "<textarea")) else compact(part) for part in parts))
 
     @property
     def path(self) -> str:

@@ -43,13 +43,17 @@ function row(entry) {
   );
 }
 
+function words(row) {
+  return [...row.cells].map((each) => each.textContent.trim()).join("\n");
+}
+
 function show(event) {
   const entry = JSON.parse(event.data);
   const body = table.tBodies[0];
   const existing = document.getElementById(`t-${entry.id}`);
   const updated = row(entry);
   if (existing) {
-    if (existing.textContent !== updated.textContent) updated.className = "updated";
+    if (words(existing) !== words(updated)) updated.className = "updated";
     existing.replaceWith(updated);
   } else {
     if (loaded) updated.className = "new";

@@ -1,4 +1,8 @@
-"""Forms with a file (multipart/form-data): read as they arrive, so that a refused form costs no more than its beginning."""
+"""Forms with a file (multipart/form-data): read as they arrive, so that a refused form costs no more than its beginning.
+
+Starlette's parser cannot replace this: it has no step between the fields and the file, where the token is checked, it limits
+the size of each field but not of all, and it writes the file outside the space for uploads.
+"""
 
 import re
 import time

@@ -4,12 +4,12 @@ import asyncio
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
+from stoa.access.admission import TtlCache
+
 _DNS_TTL_S = 10.0
-_MAX_NAMES = 10_000
 _MAX_LOOKUPS = 256
 
 Infos = Sequence[tuple[int, int, int, str, Any]]
@@ -21,42 +21,29 @@ class UnknownHost(OSError):
 
 
 class Resolver:
-    """A TTL cache of name lookups; concurrent lookups of one name share one query."""
+    """Name lookups behind a TTL cache; concurrent lookups of one name share one query."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._free = asyncio.Semaphore(_MAX_LOOKUPS)
-        self._known: dict[tuple[str, int], tuple[float, asyncio.Future[Infos]]] = {}
+        self._names: TtlCache[tuple[str, int], Infos] = TtlCache(self._look_up, seconds=_DNS_TTL_S)
 
     async def resolve(self, host: str, port: int) -> Infos:
         literal = _literal(host, port)
         if literal is not None:
             return literal
-        known = self._known.get((host, port))
-        if known is None or known[0] < time.monotonic():
-            if len(self._known) >= _MAX_NAMES:
-                self._known.clear()
-            lookup = asyncio.create_task(self._look_up(host, port))
-            lookup.add_done_callback(_retrieve_exception)
-            known = self._known[host, port] = time.monotonic() + _DNS_TTL_S, lookup
+        name = (host, port)
         try:
-            found = await asyncio.shield(known[1])
+            found = self._names.cached(name) or await self._names.find(name)
         except (OSError, UnicodeError) as error:
-            self._known.pop((host, port), None)
             raise UnknownHost from error
         if not found:
             raise UnknownHost
         return found
 
-    async def _look_up(self, host: str, port: int) -> Infos:
+    async def _look_up(self, name: tuple[str, int]) -> tuple[Infos, float]:
         async with self._free:
-            return await self._resolve(host, port)
-
-
-def _retrieve_exception(lookup: asyncio.Task[Infos]) -> None:
-    """Avoid a warning about an exception that is never retrieved, because its callers were cancelled."""
-    if not lookup.cancelled():
-        lookup.exception()
+            return await self._resolve(*name), _DNS_TTL_S
 
 
 async def look_up(host: str, port: int) -> Infos:
