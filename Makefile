@@ -74,7 +74,7 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(PYTEST) -n $(JOBS) --durations 40 --durations-min 3 $(ARGS) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
+	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
 
 # The folders whose tests use the database of their process, which is distributed. The others start services and commands with
 # databases of their own.

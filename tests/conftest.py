@@ -17,11 +17,19 @@ from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
 from tests.support import notes
-from tests.support.databases import CLUSTER, SERVER, SHARDS, drop_made, log_fan_out, new_database, on_cluster
+from tests.support.databases import (
+    CLUSTER,
+    SERVER,
+    SHARDS,
+    TEMPLATE,
+    drop_made,
+    log_fan_out,
+    migrated_database,
+    on_cluster,
+)
 from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
@@ -43,6 +51,7 @@ hypothesis.settings.load_profile("quick")  # `make deep` uses the other
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
     config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
+    os.environ.setdefault(TEMPLATE, f"test_template_{os.getpid()}")
     if on_cluster():
         os.environ[SERVER] = os.environ[CLUSTER]
     if SERVER in os.environ or config.option.collectonly:
@@ -88,8 +97,7 @@ def pytest_unconfigure() -> None:
 
 
 async def _create_database(name: str) -> str:
-    url = await new_database(name)
-    await migrate(url)
+    url = await migrated_database(name)
     db = await connect(url)
     await db.execute(notes.SCHEMA)
     await db.close()

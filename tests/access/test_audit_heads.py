@@ -13,12 +13,11 @@ import structlog
 
 from stoa.access import audit, audit_heads
 from stoa.access.stores import create_store
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.secret_keys import Keys
 from stoa.settings import load
 from stoa.store_data.store_erasure import delete_rows
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 from tests.support.shops import operator_of
 
 KEYS = Keys(secrets.token_bytes(32))
@@ -28,8 +27,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 async def db(worker_id: str) -> AsyncIterator[Database]:
-    url = await new_database(f"heads_{worker_id}_{os.getpid()}_{next(_numbers)}")
-    await migrate(url)
+    url = await migrated_database(f"heads_{worker_id}_{os.getpid()}_{next(_numbers)}")
     database = Database(url, size=2)
     yield database
     await database.close()

@@ -10,14 +10,13 @@ from benchmarks.catalog import Loaded
 from benchmarks.drive import NUMBER, Request, Script
 from benchmarks.measures import Access
 from tests.conftest import SECRET_KEY
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 from tests.support.shops import Shop, open_shop
 
 from benchmarks import recording, writes
 from stoa.access.contract import NewSecret
 from stoa.app import Application
 from stoa.db.embedded import binary
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
 from stoa.settings import load
 
@@ -37,8 +36,7 @@ TABLES = (
 @pytest.fixture(scope="module")
 async def recorded_shop(worker_id: str) -> AsyncIterator[Shop]:
     """A shop in its own database with raised sequences."""
-    url = await new_database(f"test_recording_{worker_id}_{os.getpid()}")
-    await migrate(url)
+    url = await migrated_database(f"test_recording_{worker_id}_{os.getpid()}")
     connection = await connect(url)
     await writes.raise_sequences(connection)
     await connection.close()

@@ -18,13 +18,13 @@ from stoa.mail.message import one_time_token
 from stoa.settings import Settings, load, secret_key
 from tests.support.chromium import open_chromium
 from tests.support.people import PASSWORD, as_operator, new_email
-from tests.support.service import Service, new_database
+from tests.support.service import Service, migrated_database
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def chromium() -> AsyncIterator[Browser]:
     async with open_chromium() as browser:
         yield browser
@@ -54,7 +54,7 @@ class PortalService:
 
 async def _start(folder: Path, name: str) -> AsyncIterator[PortalService]:
     """Start a service with open sign-up that can deliver webhooks to localhost; its mail server is never reached."""
-    url = await new_database(name)
+    url = await migrated_database(name)
     mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "noreply@example.com"}
     with Service(folder, database_url=url, workers=1, sign_up="open", webhook_allow=LOOPBACK, **mail) as service:
         db = Database(url, size=2)
@@ -62,7 +62,7 @@ async def _start(folder: Path, name: str) -> AsyncIterator[PortalService]:
         await db.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def portal(
     chromium: Browser, tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> AsyncIterator[PortalService]:

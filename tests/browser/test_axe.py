@@ -30,6 +30,15 @@ async def test_a_fault_is_found(new_page: NewPage, style: str, fault: str) -> No
         await check_looks(page, "a page")
 
 
+async def test_a_fault_is_found_after_a_similar_page_has_passed(new_page: NewPage) -> None:
+    page = await new_page()
+    await page.set_content(PAGE.format(style="", rows=ROWS))
+    await check_looks(page, "a page")
+    await page.set_content(PAGE.format(style="p:last-child { color: light-dark(#aaa, #fff) }", rows=ROWS))
+    with pytest.raises(AssertionError, match=r"(?s)light, 1280 .*color-contrast"):
+        await check_looks(page, "another page")
+
+
 async def test_a_page_without_faults_passes(new_page: NewPage) -> None:
     page = await new_page()
     await page.set_content(PAGE.format(style="", rows=CARD + ROWS))

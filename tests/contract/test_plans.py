@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 from tests.support.crowd import gather, name_of
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 from tests.support.shops import Shop, api_client, open_shop
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
-from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, Database, connect
 from stoa.settings import Settings
 
@@ -163,8 +162,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 async def large_shop(settings: Settings) -> AsyncIterator[Shop]:
-    url = await new_database(f"test_plans_{os.getpid()}")
-    await migrate(url)
+    url = await migrated_database(f"test_plans_{os.getpid()}")
     database, db = Database(url, size=1), await connect(url, statement_timeout_ms=0)
     application = Application(msgspec.structs.replace(settings, database_url=url))
     shop = await open_shop(application, database)

@@ -73,7 +73,7 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
         {},
     ),
     "StoaDeliveriesPending": (
-        {"stoa_webhook_oldest_pending_seconds": "0+60x500"}, {"stoa_webhook_oldest_pending_seconds": "5000x500"}, {}
+        {"stoa_webhook_oldest_pending_seconds": "21600+60x60"}, {"stoa_webhook_oldest_pending_seconds": "21600x60"}, {}
     ),
     "StoaImportsStuck": (
         {"stoa_import_oldest_waiting_seconds": "0+60x60"}, {"stoa_import_oldest_waiting_seconds": "5x60"}, {}
@@ -97,10 +97,11 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
         {"process": "web"},
     ),
     "StoaClockSkew": ({"stoa_clock_offset_seconds": "-9x60"}, {"stoa_clock_offset_seconds": "-1x60"}, {}),
-    "StoaBackupOld": ({"stoa_backup_timestamp_seconds": "0x2000"}, {"stoa_backup_timestamp_seconds": "0+60x2000"}, {}),
+    # The clock of the cases begins at 0, when the backup is 26 hours old.
+    "StoaBackupOld": ({"stoa_backup_timestamp_seconds": "-93600x130"}, {"stoa_backup_timestamp_seconds": "-93600+60x130"}, {}),
 }  # fmt: skip
 
-AFTER = {"StoaBackupOld": "30h", "StoaDeliveriesPending": "8h"}  # when an alert has fired, if not after 50 minutes
+AFTER = {"StoaBackupOld": "2h"}  # when an alert has fired, if not after 50 minutes
 RUNBOOK = "https://docs.example.com/operations/runbook.md"
 
 

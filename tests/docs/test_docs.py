@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -151,11 +152,17 @@ def test_every_link_resolves(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{link} has no matching heading"
 
 
+@cache
+def file_names() -> set[str]:
+    folders = [ROOT / folder for folder in ("src", "tests", "docs", "examples")]
+    known = {path.name for folder in folders for path in folder.rglob("*.*")} | {path.name for path in ROOT.iterdir()}
+    return known | {"openapi.json", "secret.key", "stock.json"}
+
+
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     """A bare name such as `contract.py` may exist in any slice."""
-    known = {path.name for folder in ("src", "tests", "docs", "examples") for path in (ROOT / folder).rglob("*.*")}
-    known |= {path.name for path in ROOT.iterdir()} | {"openapi.json", "secret.key", "stock.json"}
+    known = file_names()
     for name in _INLINE.findall(prose(page)):
         if _FILE.match(name) and not name.startswith("/"):
             found = [folder / name for folder in (ROOT, ROOT / "src/stoa", page.parent) if (folder / name).exists()]

@@ -9,16 +9,16 @@ import pytest
 
 from tests.docs.pages import ROOT
 from tests.generated.node import NODE, needs_npm
-from tests.support.service import Service, new_database
+from tests.support.service import Service, migrated_database
 from tests.typescript.conftest import package
 
 __all__ = ["package"]
 Program = Callable[[str], list[str | Path]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    url = await new_database(f"test_examples_{os.getpid()}")
+    url = await migrated_database(f"test_examples_{os.getpid()}")
     folder = tmp_path_factory.mktemp("examples-service")
     with Service(folder, database_url=url, workers=1, webhook_allow="127.0.0.0/8") as running:
         yield running

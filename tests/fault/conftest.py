@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.service import WITH_NOTES, Service, free_port, new_database
+from tests.support.service import WITH_NOTES, Service, free_port, migrated_database
 
 BODY_SECONDS = "2"
 SEND_SECONDS = 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Service]:
     """Two workers with metrics and short time limits for bodies and slow readers, on a database of the test server."""
-    url = await new_database(f"fault_{worker_id}_{os.getpid()}")
+    url = await migrated_database(f"fault_{worker_id}_{os.getpid()}")
     running = Service(
         tmp_path_factory.mktemp("service"),
         database_url=url,
@@ -28,7 +28,7 @@ async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> A
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """Two workers with an embedded database."""
     with Service(tmp_path_factory.mktemp("embedded"), command=WITH_NOTES) as running:

@@ -30,7 +30,7 @@ from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
 from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database, new_database
 from tests.support.shops import SHIRT, operator_of
 
 OTHER_KEY = secrets.token_hex(32)
@@ -40,8 +40,7 @@ _numbers = itertools.count(1)  # autovacuum may hold a used database, which then
 @pytest.fixture
 async def source(worker_id: str) -> str:
     """A small database with a store, an app and their audit log."""
-    url = await new_database(f"backup_{worker_id}_{os.getpid()}_{next(_numbers)}")
-    await migrate(url)
+    url = await migrated_database(f"backup_{worker_id}_{os.getpid()}_{next(_numbers)}")
     await fill(url)
     return url
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 
 CUTS = int(os.environ.get("CUTS", "40"))  # `make cut` sets 500
 AT_ONCE = 5
@@ -63,7 +63,7 @@ class Cutter:
 
 @pytest.fixture
 async def account(tmp_path: Path) -> AsyncIterator[Account]:
-    with Service(tmp_path, database_url=await new_database(f"cut_{os.getpid()}")) as service:
+    with Service(tmp_path, database_url=await migrated_database(f"cut_{os.getpid()}")) as service:
         yield await service.account("cut")
 
 

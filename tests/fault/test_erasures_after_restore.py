@@ -30,7 +30,7 @@ from stoa.secret_keys import read_keys
 from stoa.settings import load
 from tests.conftest import SECRET_KEY
 from tests.support.canaries import traces
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database, new_database
 from tests.support.shops import SHIRT, Shop
 
 CANARIES = ("canarina", "canary@song.example", "canary.old@song.example", "15550100777", "warbler lane")
@@ -76,7 +76,7 @@ async def replayed(url: str, erasures: ErasureList) -> Replayed:
 @pytest.mark.timeout(300)  # several commands and services, one after another
 async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> None:
     name = f"erased_{worker_id}_{os.getpid()}"
-    url, empty = await new_database(name), await new_database(f"{name}_new")
+    url, empty = await migrated_database(name), await new_database(f"{name}_new")
     backup, exported, damaged = (tmp_path / name for name in ("stoa.backup", "erasures.json", "damaged.json"))
     first, second = (
         Service(tmp_path / name, database_url=url, workers=1, options=["--no-background"])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from stoa.db.pool import connect
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, alive, new_database, until
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, alive, migrated_database, until
 
 WRITERS = 4
 KILLS = 6
@@ -18,7 +18,7 @@ KILLS = 6
 @pytest.fixture(scope="module")
 async def killable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """Two workers, for this module alone."""
-    url = await new_database(f"killed_{os.getpid()}")
+    url = await migrated_database(f"killed_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("killed"), database_url=url, command=WITH_NOTES) as service:
         await service.add_notes()
         yield service

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.metrics import metric, scrape
 from tests.support.partial_request import PartialRequest
-from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, free_port, new_database
+from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, free_port, migrated_database
 from tests.support.unread_client import connect
 
 BURST = 50
@@ -25,7 +25,7 @@ async def limited(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
     """One worker with low limits."""
     with Service(
         tmp_path_factory.mktemp("limited"),
-        database_url=await new_database(f"limits_{os.getpid()}"),
+        database_url=await migrated_database(f"limits_{os.getpid()}"),
         command=WITH_NOTES,
         metrics=f"127.0.0.1:{free_port()}",
         workers=1,

@@ -42,7 +42,7 @@ def logged(service: Service, request_id: str) -> dict[str, Any]:
     return json.loads(line)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def account(service: Service) -> Account:
     return await service.account("malformed")
 

@@ -10,12 +10,11 @@ import pytest
 import structlog
 
 from stoa.app import Application
-from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, connect
 from stoa.operations import readiness
 from stoa.operations.telemetry import LOGGED
 from stoa.settings import Settings
-from tests.support.service import new_database, sibling
+from tests.support.service import migrated_database, sibling
 from tests.support.shops import service_client
 
 NAME = f"readiness_{os.getpid()}"
@@ -24,8 +23,7 @@ NAME = f"readiness_{os.getpid()}"
 @pytest.fixture
 async def application(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Application]:
     monkeypatch.setattr(readiness, "CACHE_S", 0.0)
-    url = await new_database(NAME)
-    await migrate(url)
+    url = await migrated_database(NAME)
     app = Application(msgspec.structs.replace(settings, database_url=url, access_log=True))
     yield app
     await app.close()

@@ -12,7 +12,7 @@ import pytest
 import stoa
 from stoa.db.pool import connect
 from tests.support.partial_request import PartialRequest
-from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, new_database, until
+from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, migrated_database, until
 
 # The changes of a new release: every response and the schema name it.
 NEW_CODE = """
@@ -38,7 +38,7 @@ NEW_SCHEMA = "CREATE TABLE new_release (); COMMENT ON TABLE new_release IS 'glob
 @pytest.fixture(scope="module")
 async def single(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """A service with a single worker, whose secret key is in its data folder."""
-    url = await new_database(f"reload_{os.getpid()}")
+    url = await migrated_database(f"reload_{os.getpid()}")
     folder = tmp_path_factory.mktemp("reload")
     with Service(folder, database_url=url, command=WITH_NOTES, workers=1, secret_key="") as service:
         await service.add_notes()
@@ -83,7 +83,7 @@ async def call(service: Service, releases: set[str], failures: list[str], done: 
 
 async def test_a_new_release_takes_over_without_a_failed_request(tmp_path: Path) -> None:
     package = installed_copy(tmp_path / "site-packages")
-    service = Service(tmp_path / "data", database_url=await new_database(f"upgrade_{os.getpid()}"))
+    service = Service(tmp_path / "data", database_url=await migrated_database(f"upgrade_{os.getpid()}"))
     service.environment["PYTHONPATH"] = os.pathsep.join([str(package.parent), service.environment["PYTHONPATH"]])
     with service:
         releases: set[str] = set()
@@ -172,7 +172,7 @@ async def test_a_worker_that_does_not_start_leaves_the_old_one_serving(single: S
 
 async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path) -> None:
     package = installed_copy(tmp_path / "site-packages")
-    service = Service(tmp_path / "data", database_url=await new_database(f"stuck_{os.getpid()}"), workers=1)
+    service = Service(tmp_path / "data", database_url=await migrated_database(f"stuck_{os.getpid()}"), workers=1)
     service.environment["PYTHONPATH"] = os.pathsep.join([str(package.parent), service.environment["PYTHONPATH"]])
     with service:
         install_new_release(package)
@@ -184,7 +184,7 @@ async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path)
 
 
 async def test_a_stop_during_a_reload_ends_all_workers(tmp_path: Path) -> None:
-    url = await new_database(f"reload_stop_{os.getpid()}")
+    url = await migrated_database(f"reload_stop_{os.getpid()}")
     with Service(tmp_path, database_url=url) as service:
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)  # idles, so that draining takes long
         os.kill(service.pid, SIGHUP)

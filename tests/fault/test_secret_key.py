@@ -11,7 +11,7 @@ import pytest
 from stoa.db.pool import connect
 from stoa.secret_keys import key_fingerprint
 from tests.conftest import SECRET_KEY
-from tests.support.service import Account, Service, new_database, until
+from tests.support.service import Account, Service, migrated_database, new_database, until
 
 OTHER = secrets.token_hex(32)
 
@@ -19,7 +19,9 @@ OTHER = secrets.token_hex(32)
 @pytest.fixture(scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
     """A stopped service, whose first start recorded its key."""
-    running = Service(tmp_path_factory.mktemp("key"), database_url=await new_database(f"key_{os.getpid()}"), workers=1)
+    running = Service(
+        tmp_path_factory.mktemp("key"), database_url=await migrated_database(f"key_{os.getpid()}"), workers=1
+    )
     with running:
         assert running.status("/ready") == 200
     return running
@@ -64,7 +66,7 @@ def test_a_key_of_zeros_is_refused_with_the_way_to_make_one(tmp_path: Path) -> N
 
 async def test_an_operator_replaces_the_key_of_a_running_service(tmp_path: Path) -> None:
     """The walk-through of docs/operations/running.md, on one machine."""
-    url, new = await new_database(f"rotated_{os.getpid()}"), secrets.token_hex(32)
+    url, new = await migrated_database(f"rotated_{os.getpid()}"), secrets.token_hex(32)
     with Service(tmp_path, database_url=url, workers=1) as first:
         account = await first.account("rotated")
     both = f"{new},{SECRET_KEY}"

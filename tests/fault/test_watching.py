@@ -20,7 +20,7 @@ from stoa.operations.telemetry import VERSION
 from tests.conftest import SECRET_KEY
 from tests.docs.pages import OPERATIONS
 from tests.support.metrics import metric, scrape
-from tests.support.service import Service, children, free_port, new_database, until
+from tests.support.service import Service, children, free_port, migrated_database, new_database, until
 
 _SIMPLE = re.compile(r"max\((stoa_\w+)\) (==|>) (\d+)")
 
@@ -28,7 +28,7 @@ _SIMPLE = re.compile(r"max\((stoa_\w+)\) (==|>) (\d+)")
 @pytest.fixture(scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """A machine that only serves requests: nothing delivers webhooks."""
-    url = await new_database(f"watching_{os.getpid()}")
+    url = await migrated_database(f"watching_{os.getpid()}")
     options = ("--no-background",)
     folder, metrics = tmp_path_factory.mktemp("watching"), f"127.0.0.1:{free_port()}"
     with Service(folder, database_url=url, options=options, workers=1, metrics=metrics) as running:
@@ -133,7 +133,7 @@ async def test_metrics_show_processes_pools_and_the_event_loop(service: Service)
 
 
 async def test_the_start_and_stop_of_each_process_are_logged_with_version_and_settings(tmp_path: Path) -> None:
-    url = await new_database(f"starting_{os.getpid()}")
+    url = await migrated_database(f"starting_{os.getpid()}")
     with Service(tmp_path, database_url=url, workers=1) as running:
         until(lambda: len(logged(running, "process started")) == 4, "all processes have started")
         pids = {line["process"]: line["pid"] for line in logged(running, "process started")}

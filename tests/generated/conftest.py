@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from stoa.description import openapi_bytes
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def account(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Account]:
-    url = await new_database(f"test_generated_{os.getpid()}")
+    url = await migrated_database(f"test_generated_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("generated"), database_url=url, workers=1) as service:
         yield await service.account("generated")
 

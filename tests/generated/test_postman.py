@@ -12,14 +12,14 @@ import pytest
 from stoa.api import ENDPOINTS
 from tests.docs.conftest import DEMO
 from tests.generated.node import install, needs_npm, run
-from tests.support.service import Service, new_database, until
+from tests.support.service import Service, migrated_database, until
 
 NEWMAN = Path(__file__).parent / "newman"
 
 
 @pytest.fixture
 async def demo(tmp_path: Path) -> AsyncIterator[Service]:
-    url = await new_database(f"test_postman_{os.getpid()}")
+    url = await migrated_database(f"test_postman_{os.getpid()}")
     with Service(tmp_path / ".stoa", database_url=url, command=DEMO, workers=1) as running:
         until((tmp_path / ".stoa/demo.env").exists, "the demo writes its credentials")
         yield running

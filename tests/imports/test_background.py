@@ -19,12 +19,12 @@ from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import GET, STORE
 from stoa.settings import load
 from tests.imports.files import lines, mug
-from tests.support.service import Service, alive, new_database, until
+from tests.support.service import Service, alive, migrated_database, until
 
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    url = await new_database(f"background_{os.getpid()}")
+    url = await migrated_database(f"background_{os.getpid()}")
     with Service(tmp_path, database_url=url, workers=1) as running:
         yield running
 

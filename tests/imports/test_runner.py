@@ -15,13 +15,12 @@ import pytest
 
 from stoa.access.grants import uninstall
 from stoa.app import Application
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.imports import queries
 from stoa.imports.runner import claim_import, run_import, run_pending
 from stoa.settings import Settings
 from tests.imports.files import catalog, import_file, job_of, lines, mug, report, send
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 from tests.support.shops import Shop, open_shop
 
 WORKER = (sys.executable, "-m", "stoa.worker")
@@ -230,8 +229,7 @@ async def test_an_import_waits_for_a_locked_product(shop: Shop) -> None:
 @pytest.fixture
 async def separate_shop(settings: Settings, worker_id: str) -> AsyncIterator[Shop]:
     """A shop in its own database, so that planner statistics cover only this shop."""
-    url = await new_database(f"test_lonely_{worker_id}_{os.getpid()}")
-    await migrate(url)
+    url = await migrated_database(f"test_lonely_{worker_id}_{os.getpid()}")
     db = Database(url, size=4)
     application = Application(msgspec.structs.replace(settings, database_url=url))
     shop = await open_shop(application, db)

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    url = await new_database(f"test_mcp_{os.getpid()}")
+    url = await migrated_database(f"test_mcp_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("mcp"), database_url=url, workers=1) as running:
         yield running
 

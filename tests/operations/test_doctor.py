@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, connect
 from stoa.operations.doctor import Finding, examine, unreachable
 from stoa.settings import Settings
-from tests.support.service import Service, new_database, sibling, until
+from tests.support.service import Service, migrated_database, sibling, until
 
 NAME = f"doctor_{os.getpid()}"
 CHECKS = {"settings", "disk", "database", "version", "server settings", "writes", "key", "connections", "migrations",
@@ -34,8 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture
 async def patient(settings: Settings, tmp_path: Path) -> Settings:
     """The settings of a service whose database the test may damage."""
-    url = await new_database(NAME)
-    await migrate(url)
+    url = await migrated_database(NAME)
     return msgspec.structs.replace(settings, database_url=url, data_dir=tmp_path)
 
 

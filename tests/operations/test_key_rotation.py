@@ -22,7 +22,6 @@ from stoa.accounts.registration import create_account, create_reset_link, find_l
 from stoa.accounts.sessions import find_session, sign_in
 from stoa.accounts.two_factor import complete_sign_in, new_secret, turn_on
 from stoa.app import Application
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.db.service_facts import known_key, replace_key
 from stoa.mail.message import new_nonce, one_time_token
@@ -34,7 +33,7 @@ from stoa.portal.kit.notices import Notice, pack_notice, unpack_notice
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, load, secret_key
 from stoa.webhooks.app_callbacks import install_signature, set_callbacks
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 from tests.support.shops import operator_of, service_client
 
 PASSWORD = "a long enough passphrase of a person"
@@ -44,8 +43,7 @@ database_urls: dict[Database, str] = {}
 
 @pytest.fixture
 async def db(worker_id: str) -> AsyncIterator[Database]:
-    url = await new_database(f"rotation_{worker_id}_{os.getpid()}_{next(_numbers)}")
-    await migrate(url)
+    url = await migrated_database(f"rotation_{worker_id}_{os.getpid()}_{next(_numbers)}")
     database = Database(url, size=4)
     database_urls[database] = url
     yield database

@@ -31,8 +31,8 @@ async def services(settings: Settings, db: Database) -> AsyncIterator[tuple[Shop
     """A store behind two services, which share only the database, as workers do."""
     busy = msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8)
     applications = [Application(busy), Application(busy)]
-    shop = await open_shop(applications[0], db)
-    other = api_client(applications[1], shop.store.handle, shop.token)
+    shop = await open_shop(applications[0], db, patient=True)
+    other = api_client(applications[1], shop.store.handle, shop.token, patient=True)
     yield shop, [shop.client, other]
     await other.aclose()
     await shop.client.aclose()

@@ -15,7 +15,7 @@ from stoa.reference import page as reference_page
 from stoa.settings import load
 from tests.support.chromium import open_chromium
 from tests.support.people import as_operator
-from tests.support.service import Service, new_database
+from tests.support.service import Service, migrated_database
 
 SEND = "Send request"
 _CREATED = ("create_webhook", "create_product_import", "create_customer_import")
@@ -38,7 +38,7 @@ def _addresses() -> list[str]:
 async def demo(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> AsyncIterator[tuple[Service, dict[str, str]]]:
-    url = await new_database(f"console_{worker_id}_{os.getpid()}")
+    url = await migrated_database(f"console_{worker_id}_{os.getpid()}")
     folder: Path = tmp_path_factory.mktemp("console")
     with Service(folder, database_url=url, workers=1) as service:
         yield service, await prepare(load(service.environment, database_url=url))

@@ -18,7 +18,7 @@ from stoa.settings import load
 from tests.support.axe import check_looks
 from tests.support.chromium import open_chromium
 from tests.support.people import PASSWORD, as_operator, new_email
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 
 OPERATIONS = [
     address
@@ -31,7 +31,7 @@ SOME = ["/docs", "/docs/guides", "/docs/guides/errors", "/docs/products", "/docs
 
 @pytest.fixture(scope="module")
 async def account(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Account]:
-    url = await new_database(f"reference_{worker_id}_{os.getpid()}")
+    url = await migrated_database(f"reference_{worker_id}_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("reference"), database_url=url, workers=1) as service:
         yield await service.account("demo")
 

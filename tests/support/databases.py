@@ -1,4 +1,4 @@
-"""Empty databases for tests: on the server of the test run, or on every node of a Citus cluster."""
+"""Databases for tests, empty or migrated: on the server of the test run, or on every node of a Citus cluster."""
 
 import asyncio
 import os
@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, connect
 
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 CLUSTER = (
     "TEST_CITUS_URL"  # if set, the suite uses databases that are distributed over this cluster; names the coordinator
 )
+TEMPLATE = "TEST_TEMPLATE"  # the name of the migrated database of this test run, from which others are copied
 FAN_OUT_LOG = "TEST_CITUS_FAN_OUT"  # if set, the coordinator logs the statements that ask several nodes
 SHARDS = 4  # few, because each test process distributes a database of its own
 PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
+_TEMPLATE_LOCK = 7306229  # the first process that needs the template creates it
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
 _NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
 
@@ -44,6 +47,28 @@ async def new_database(
     server = server or os.environ[SERVER]
     await _create(server, name, template)
     return sibling(server, name)
+
+
+async def migrated_database(name: str) -> str:
+    """A database with the schema of this release: a copy of the one that this test run migrates, except on a cluster."""
+    if on_cluster():
+        url = await new_database(name)
+        await migrate(url)
+        return url
+    await _create_template(os.environ[SERVER], os.environ[TEMPLATE])
+    return await new_database(name, template=os.environ[TEMPLATE])
+
+
+async def _create_template(server: str, name: str) -> None:
+    admin = await connect(server, statement_timeout_ms=0, lock_timeout_ms=0)
+    try:
+        await admin.fetch("SELECT pg_advisory_lock($1)", _TEMPLATE_LOCK)
+        if not await admin.fetch("SELECT oid FROM pg_database WHERE datname = $1 AND datistemplate", name):
+            await _create(server, name)
+            await migrate(sibling(server, name))
+            await admin.execute(f'ALTER DATABASE "{name}" IS_TEMPLATE true')
+    finally:
+        await admin.close()
 
 
 async def _create(server: str, name: str, template: str = "") -> None:

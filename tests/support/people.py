@@ -18,10 +18,9 @@ from stoa.accounts.passwords import hash_password
 from stoa.accounts.queries import CREATE_ACCOUNT, GET_ACCOUNT
 from stoa.accounts.sessions import find_session, open_session
 from stoa.app import Application
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.settings import Settings
-from tests.support.service import new_database
+from tests.support.service import migrated_database
 
 PASSWORD = "a walk in the painted porch"
 HOST = "http://testserver"
@@ -180,6 +179,5 @@ async def zeno(application: Application, db: Database) -> AsyncIterator[User]:
 @pytest.fixture
 async def without_accounts(settings: Settings, worker_id: str) -> Settings:
     """The settings of a service without accounts."""
-    url = await new_database(f"set_up_{worker_id}_{os.getpid()}_{next(_numbers)}")
-    await migrate(url)
+    url = await migrated_database(f"set_up_{worker_id}_{os.getpid()}_{next(_numbers)}")
     return msgspec.structs.replace(settings, database_url=url)

@@ -23,12 +23,12 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
 from stoa.db.pool import Database, connect
 from stoa.settings import load
 from tests.conftest import SECRET_KEY
 from tests.support import notes
-from tests.support.databases import PATIENCE_S, new_database, sibling
+from tests.support.databases import PATIENCE_S, migrated_database, new_database, sibling
 from tests.support.shops import token_for
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "alive",
     "children",
     "free_port",
+    "migrated_database",
     "new_database",
     "sibling",
     "until",
@@ -271,13 +272,14 @@ class Service:
         app = await create_app(operator, "An app", scopes)
         await install(operator, app.client_id, handle, rate_burst=burst, rate_refill=refill)
         # On a busy machine the installation event may still be unrouted, and the first subscription would receive it.
-        try:
-            await db.execute(_MARK_EVENTS_ROUTED, handle)
-        except PostgresError as error:
-            if sqlstate(error) != "40001":  # unless a router routes it at this moment
-                raise
-        finally:
-            await db.close()
+        while True:
+            try:
+                await db.execute(_MARK_EVENTS_ROUTED, handle)
+                break
+            except PostgresError as error:
+                if sqlstate(error) not in ("40001", LOCK_TIMEOUT):  # a router routes it at this moment
+                    raise
+        await db.close()
         async with self.client() as client:
             token = await token_for(client, app.client_id, app.client_secret)
         return Account(self, handle, app.client_id, app.client_secret, token)

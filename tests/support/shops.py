@@ -1,10 +1,13 @@
 """Stores for tests, created as by an operator and called as by an app."""
 
+import asyncio
 import itertools
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, cast
 
 import httpx
 
@@ -25,6 +28,10 @@ from stoa.settings import Settings
 from tests.support.pointers import check_pointers
 
 _numbers = itertools.count(1)
+
+# For each request, httpx imports sniffio if it is installed. The search for a missing module takes longer than most requests.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = cast("Any", None)
 
 SHIRT: dict[str, Any] = {
     "name": "Linen Shirt",
@@ -133,18 +140,29 @@ def _decimal(product: dict[str, Any]) -> dict[str, Any]:
     return {**product, "price": str(price) if isinstance(price, float) else price}
 
 
-def service_client(application: Application) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(application, raise_app_exceptions=True)
+class Patient(httpx.AsyncBaseTransport):
+    """Repeats requests that are answered with 503: on a slow machine, a wait for a lock may end before its holder commits."""
+
+    def __init__(self, application: Application) -> None:
+        self._transport = httpx.ASGITransport(application, raise_app_exceptions=True)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        while (answer := await self._transport.handle_async_request(request)).status_code == 503:
+            await asyncio.sleep(float(answer.headers["retry-after"]))
+        return answer
+
+
+def service_client(application: Application, *, patient: bool = False) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        transport=transport,
+        transport=Patient(application) if patient else httpx.ASGITransport(application, raise_app_exceptions=True),
         base_url="http://testserver",
         headers={"accept-encoding": "identity"},
         event_hooks={"response": [check_pointers]},
     )
 
 
-def api_client(application: Application, handle: str, token: str = "") -> httpx.AsyncClient:
-    client = service_client(application)
+def api_client(application: Application, handle: str, token: str = "", *, patient: bool = False) -> httpx.AsyncClient:
+    client = service_client(application, patient=patient)
     client.base_url = httpx.URL(f"http://testserver/stores/{handle}/api/v3/app")
     if token:
         client.headers["authorization"] = f"Bearer {token}"
@@ -163,8 +181,8 @@ def operator_of(db: Database, settings: Settings) -> Operator:
     return Operator(db, settings, actor="operator:tests", request_id="req_tests")
 
 
-async def open_shop(application: Application, db: Database, *, currency: str = "USD") -> Shop:
-    """Create a store, an app with all scopes on it, and a token."""
+async def open_shop(application: Application, db: Database, *, currency: str = "USD", patient: bool = False) -> Shop:
+    """Create a store, an app with all scopes on it, and a token. A `patient` client repeats requests after a 503."""
     operator = operator_of(db, application.settings)
     handle = f"shop-{os.getpid()}-{next(_numbers)}"
     row = await create_store(operator, handle, "A shop", currency)
@@ -180,7 +198,7 @@ async def open_shop(application: Application, db: Database, *, currency: str = "
         client_id=app.client_id,
         client_secret=app.client_secret,
         token=token,
-        client=api_client(application, handle, token),
+        client=api_client(application, handle, token, patient=patient),
         anonymous=api_client(application, handle),
         service=service,
     )

@@ -17,7 +17,7 @@ from stoa.reference.document import read
 from stoa.reference.typescript import typescript
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, TOOLS, install
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 
 SDK, EXAMPLES = ROOT / "sdk/typescript", ROOT / "examples/typescript"
 
@@ -88,9 +88,9 @@ def _samples() -> str:
     return "\n".join([*sorted(imports), start, *functions])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    url = await new_database(f"test_typescript_{os.getpid()}")
+    url = await migrated_database(f"test_typescript_{os.getpid()}")
     folder = tmp_path_factory.mktemp("typescript-service")
     with Service(folder, database_url=url, workers=1, webhook_allow="127.0.0.0/8") as running:
         yield running

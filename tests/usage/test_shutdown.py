@@ -6,11 +6,11 @@ from pathlib import Path
 
 from stoa.db.pool import Database
 from stoa.usage.queries import DAYS_ALL_STORES
-from tests.support.service import Service, new_database
+from tests.support.service import Service, migrated_database
 
 
 async def test_a_stop_loses_no_counts(tmp_path: Path, worker_id: str) -> None:
-    url = await new_database(f"usage_{worker_id}_{os.getpid()}")
+    url = await migrated_database(f"usage_{worker_id}_{os.getpid()}")
     with Service(tmp_path, database_url=url) as service:
         account = await service.account("drained")
         today = datetime.now(UTC).date()

@@ -229,7 +229,7 @@ class Album:
         if self._axe and options is not None:
             if page.evaluate("typeof axe") == "undefined":
                 page.evaluate(AXE)
-            violations: list[str] = page.evaluate(RUN, options)
+            violations, _ = page.evaluate(RUN, [options, ""])
             self.faults += [f"{name}: {violation}" for violation in violations]
 
     def _make_sheet(self, name: str) -> None:

@@ -10,7 +10,7 @@ from standardwebhooks import Webhook
 
 from stoa.products.events import ProductBackInStock, ProductInventoryChanged
 from stoa.webhooks.api import feed
-from tests.support.service import Service, new_database
+from tests.support.service import Service, migrated_database
 from tests.support.shops import Shop
 from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
@@ -204,7 +204,7 @@ async def test_a_stopping_service_answers_waiting_requests(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> None:
     """The drain time is shorter than the wait, so a request that kept waiting would lose its connection."""
-    url = await new_database(f"ending_{worker_id}_{os.getpid()}")
+    url = await migrated_database(f"ending_{worker_id}_{os.getpid()}")
     with Service(tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8) as service:
         account = await service.account("shop")
         async with account.client() as client:

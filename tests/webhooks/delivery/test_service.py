@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 
 from tests.support.receivers import Receiver
-from tests.support.service import Service, free_port, new_database
+from tests.support.service import Service, free_port, migrated_database
 from tests.webhooks.workers import until
 
 
 async def test_a_service_delivers_events_and_counts_the_attempts(tmp_path: Path) -> None:
-    url, metrics = await new_database(f"delivering_{os.getpid()}"), f"127.0.0.1:{free_port()}"
+    url, metrics = await migrated_database(f"delivering_{os.getpid()}"), f"127.0.0.1:{free_port()}"
     with Service(tmp_path, database_url=url, workers=1, webhook_allow="127.0.0.0/8", metrics=metrics) as service:
         account = await service.account("delivering")
         async with Receiver() as receiver, account.client() as client:
