@@ -18,7 +18,7 @@ import msgspec
 from tests.mutants.mutation import ROOT, SOURCES, Mutation, NoLongerApplies, read_sources
 from tests.mutants.mutations import MUTATIONS
 
-LIMIT_S, CLEAN_LIMIT_S = 300, 1200
+LIMIT_S, CLEAN_LIMIT_S, STOP_S = 300, 1200, 30
 _NOT_COPIED = shutil.ignore_patterns(".*", "node_modules", "artefacts")
 _FAILED = re.compile(r"^FAILED (\S+)(.*)$", re.MULTILINE)
 
@@ -35,6 +35,8 @@ def judge(code: int | None, output: str) -> Verdict:
     in the set-up of a test, or a test that takes too long, says nothing about the rule."""
     if code == 0:
         return Verdict(caught=False, words="SURVIVED")
+    if code is None:
+        return Verdict(caught=False, words="PROVES NOTHING: the run took too long")
     failed = _FAILED.search(output)
     if code != 1 or failed is None:
         return Verdict(caught=False, words="PROVES NOTHING: no test failed, but the run did")
@@ -56,7 +58,11 @@ def run_tests(folder: Path, *arguments: str, limit_s: float = LIMIT_S) -> tuple[
             output, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)  # pytest then stops its database server
-            output, _ = process.communicate()
+            try:
+                output, _ = process.communicate(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, _ = process.communicate()
             return None, output
     return process.returncode, output
 
