@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -92,6 +92,9 @@ deep: $(VENV)/.dev ## run the property tests with twenty times as many examples,
 	@$(PYTEST) tests/property -n $(JOBS) --hypothesis-profile=deep --timeout 3600 $(ARGS)
 	@HOSTILE=all $(PYTEST) tests/contract/test_hostile.py -n $(JOBS) --timeout 600
 	@LOCATION_BUYERS=2000 LOCATION_UNITS=500 $(BIN)/python -m pytest tests/orders/test_location_races.py -n 0 -s --timeout 600
+
+mutants: $(VENV)/.dev ## break 40 rules one at a time, and expect the tests to notice; ARGS=refund picks some by number or word
+	@$(BIN)/python -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run
 	@$(BIN)/python -m tests.fuzz $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CASES),--cases $(CASES))

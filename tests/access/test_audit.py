@@ -1,9 +1,11 @@
 """The audit log stays intact under concurrent writers, and reveals tampering."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
+import msgspec
 import pytest
 
 from stoa.access import audit
@@ -101,6 +103,19 @@ async def test_every_altered_field_is_found(db: Database, operator: Operator) ->
         sql = f"UPDATE audit_entries SET {column} = {value} WHERE store_id = $1 AND position = 3"
         async with tampering(db, sql, store_id) as altered:
             assert await audit.verify(altered, store_id) == 3, column
+
+
+async def test_an_entry_that_was_altered_with_its_seal_is_found_by_the_next_one(
+    db: Database, operator: Operator
+) -> None:
+    store_id = await chain(db, operator)
+    before, entry = await audit.page(db, store_id, 1, limit=2)
+    entry.actor = "operator:mallory"
+    fields = [store_id, *msgspec.structs.astuple(entry)[:-1]]
+    seal = hashlib.sha256(before.seal + msgspec.json.encode(fields)).digest()
+    sql = "UPDATE audit_entries SET actor = $2, seal = $3 WHERE store_id = $1 AND position = 3"
+    async with tampering(db, sql, store_id, entry.actor, seal) as altered:
+        assert await audit.verify(altered, store_id) == 4
 
 
 async def test_a_removed_entry_is_found(db: Database, operator: Operator) -> None:

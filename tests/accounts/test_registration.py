@@ -6,7 +6,7 @@ import pytest
 
 from stoa.access.operator import Operator
 from stoa.accounts.contract import EmailTaken, LinkExpired
-from stoa.accounts.registration import accept_link, create_account, create_setup_link, invite
+from stoa.accounts.registration import accept_link, create_account, create_setup_link, find_link, invite
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.support.people import PASSWORD, as_operator, new_email
@@ -28,6 +28,14 @@ async def test_a_link_that_is_used_concurrently_works_once(operator: Operator) -
     attempts = [accept_link(operator, "invitation", token, email="", name="X", password=PASSWORD) for _ in range(6)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
     assert sum(isinstance(each, LinkExpired | EmailTaken) for each in results) == 5
+
+
+async def test_a_link_expires_when_it_is_used(operator: Operator) -> None:
+    token = (await invite(operator, new_email())).address.rpartition("/")[2]
+    await accept_link(operator, "invitation", token, email="", name="X", password=PASSWORD)
+    assert await find_link(operator, "invitation", token) is None
+    with pytest.raises(LinkExpired):
+        await accept_link(operator, "invitation", token, email="", name="X", password=PASSWORD)
 
 
 async def test_a_setup_link_expires_once_an_account_exists(without_accounts: Settings) -> None:

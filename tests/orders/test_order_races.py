@@ -14,6 +14,7 @@ from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.orders.sample_store import ADA, SampleStore
+from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop, api_client, open_shop
 
 
@@ -110,6 +111,18 @@ async def test_the_last_unit_is_sold_once(concurrent_shop: Shop) -> None:
     )
     assert Counter(answer.status_code for answer in answers) == {201: 1, 409: 49}
     await store.assert_stock_is_consistent()
+
+
+async def test_a_unit_that_is_sold_while_an_order_waits_is_not_sold_again(concurrent_shop: Shop) -> None:
+    store = await SampleStore(concurrent_shop).add_products(product("LAST", 1))
+    async with concurrent_shop.db.transaction() as db:
+        names = (concurrent_shop.store_id, "LAST")
+        await db.execute("SELECT id FROM products WHERE store_id = $1 AND name = $2 FOR NO KEY UPDATE", *names)
+        await db.execute("UPDATE variants SET reserved = 1 WHERE store_id = $1 AND sku = $2", *names)
+        placing = asyncio.create_task(store.post(("LAST", 1)))
+        await until_somebody_waits(concurrent_shop.db)
+    refused = await placing
+    assert (refused.status_code, refused.json()["code"]) == (409, "insufficient_stock")
 
 
 async def test_one_idempotency_key_places_one_order(concurrent_shop: Shop) -> None:

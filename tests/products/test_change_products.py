@@ -201,6 +201,9 @@ async def test_variants_are_added_and_deleted(shop: Shop) -> None:
     kinds = [kind for kind, _, _ in await events(shop)]
     assert kinds.count("product.variant_created") == 1
     assert kinds.count("product.variant_deleted") == 2
+    assert kinds.count("product.updated") == 1, (
+        "only the new value of its option; other fields follow from the variants"
+    )
 
 
 async def test_a_variant_is_patched_with_its_own_version(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from tests.support.shops import Shop, api_client, open_shop
 from stoa.access.grants import install
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.rest.limits import RateLimiter
+from stoa.rest.limits import TAKE, RateLimiter
 
 BURST, REFILL = 40, 2
 
@@ -174,3 +174,13 @@ async def test_an_empty_bucket_refuses_without_a_statement(shop: Shop, db: Datab
         assert counting.statements == statements
         while not (await limiter.take(*key, 1, 3, 1)).allowed:
             await asyncio.sleep(0.05)
+
+
+async def test_only_whole_tokens_are_granted(shop: Shop, db: Database) -> None:
+    key = (shop.store.id, shop.app_id + 2_000_000)  # a bucket that no other test uses
+    await db.execute(
+        "INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at) VALUES ($1, $2, 'requests', 9, 1.5, now())",
+        *key,
+    )
+    grants = [await TAKE.one(db, *key, 2.0, float(BURST), 0.0) for _ in range(2)]
+    assert [(each.granted, each.remaining) for each in grants] == [(1.0, 0.5), (0.0, 0.5)]

@@ -53,6 +53,17 @@ async def test_with_resource_ordering_one_delivery_per_resource_is_returned(shop
     assert routed.leased.lanes[0].waiting == 3
 
 
+async def test_with_resource_ordering_a_delivery_waits_for_the_earlier_ones_of_its_resource(shop: Shop) -> None:
+    hook = await subscribe_to_products(shop, ordering="resource")
+    first = await create_product(shop, "Mug")
+    await create_product(shop, "Bowl")
+    due = "SELECT sequence FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2 AND due_at < 'infinity' ORDER BY 1"
+    for name in ("Cup", "Jug"):  # the first is routed together with the creation, the second later
+        await shop.client.patch(f"/products/{first}", json={"name": name})
+        await route(shop)
+        assert [row["sequence"] for row in await shop.db.fetch(due, shop.store_id, hook.id)] == [1, 2], name
+
+
 async def test_a_lane_with_pending_deliveries_is_not_leased_by_the_router(shop: Shop) -> None:
     hook = await subscribe_to_products(shop)
     await create_product(shop)

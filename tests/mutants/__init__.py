@@ -1,0 +1,1 @@
+"""Mutation tests: run by `make mutants`. The test suite only checks that each mutation still applies."""
