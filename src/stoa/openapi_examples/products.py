@@ -168,7 +168,7 @@ def _product(product: ProductCopy, version: int = 1) -> Resource:
         "id": product.id,
         **product.fields,
         "stock": _stock(*product.live),
-        "in_stock": any(variant.sellable for variant in product.live),
+        "in_stock": any(variant.is_sellable for variant in product.live),
         **timestamps(version),
         "deleted_at": None,
     }

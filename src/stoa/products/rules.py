@@ -13,7 +13,7 @@ from stoa.products.arrangement import Place, arrange, in_order, place_faults
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
-from stoa.products.working_copy import Level, ProductCopy, VariantCopy
+from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
@@ -79,7 +79,7 @@ def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Faul
             )
         faults += _image_faults(images, each.image_id, at)
         tracked = new.track_inventory if each.track_inventory is None else each.track_inventory
-        if tracked and not each.allow_backorder and each.stock.on_hand < 0:
+        if each.stock.on_hand < 0 and not has_unlimited_stock(tracked, each.allow_backorder):
             faults.append(Fault(f"{at}/stock/on_hand", "out_of_range", _OWED))
     return faults
 
@@ -248,7 +248,7 @@ def refuse(faults: list[Fault]) -> None:
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
     """Stock below what is reserved requires backorders, or a variant whose inventory is not tracked."""
-    if variant.owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
+    if variant.owed and not variant.has_unlimited_stock:
         return [Fault(at, "out_of_range", _OWED)]
     return []
 

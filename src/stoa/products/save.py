@@ -221,7 +221,7 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
         price=minor(fields["price"]) or 0,
         on_hand=sum(variant.on_hand for variant in live),
         reserved=sum(variant.reserved for variant in live),
-        in_stock=any(variant.sellable for variant in live),
+        in_stock=any(variant.is_sellable for variant in live),
         deleted=product.deleted,
         head=head_of(fields),
         edition=PRODUCT_EDITION,

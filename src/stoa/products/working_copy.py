@@ -14,6 +14,11 @@ class Level(msgspec.Struct, frozen=True):
     before: int = 0
 
 
+def has_unlimited_stock(track_inventory: bool, allow_backorder: bool) -> bool:
+    """Whether orders may reserve more units than a variant has; the stored function of this name is the same rule."""
+    return allow_backorder or not track_inventory
+
+
 class VariantCopy(msgspec.Struct):
     """A working copy of a variant; `id` is None until it is saved."""
 
@@ -61,9 +66,13 @@ class VariantCopy(msgspec.Struct):
         return self.on_hand - self.other_on_hand < self.reserved - self.other_reserved
 
     @property
-    def sellable(self) -> bool:
-        in_stock = self.on_hand > self.reserved
-        return in_stock or self.fields["allow_backorder"] or not self.fields["track_inventory"]
+    def has_unlimited_stock(self) -> bool:
+        return has_unlimited_stock(self.fields["track_inventory"], self.fields["allow_backorder"])
+
+    @property
+    def is_sellable(self) -> bool:
+        """Whether the variant can be bought now; the stored function `is_sellable` is the same rule."""
+        return self.has_unlimited_stock or self.on_hand > self.reserved
 
 
 class ProductCopy(msgspec.Struct):

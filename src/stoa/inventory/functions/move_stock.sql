@@ -99,7 +99,7 @@ BEGIN
             JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
       ORDER BY p.id FOR NO KEY UPDATE OF p;
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL), array_agg(v.track_inventory),
-           array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved),
+           array_agg(has_unlimited_stock(v.track_inventory, v.allow_backorder)), array_agg(v.on_hand), array_agg(v.reserved),
            array_agg(v.other_on_hand), array_agg(v.other_reserved)
       INTO locked, skus, live, tracked, unlimited, levels_on_hand, levels_reserved, others_on_hand, others_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
@@ -260,7 +260,7 @@ BEGIN
         UPDATE products p
            SET on_hand = s.on_hand, reserved = s.reserved, in_stock = s.in_stock, updated_at = moment, version = p.version + 1
           FROM (SELECT v.product_id, sum(v.on_hand)::bigint AS on_hand, sum(v.reserved)::bigint AS reserved,
-                       bool_or(v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) AS in_stock
+                       bool_or(is_sellable(v.track_inventory, v.allow_backorder, v.on_hand, v.reserved)) AS in_stock
                   FROM variants v
                  WHERE v.store_id = in_store_id AND v.product_id = ANY (touched) AND v.deleted_at IS NULL
                  GROUP BY v.product_id) s
