@@ -14,10 +14,10 @@ from stoa.db.migrate import functions
 from stoa.imports import products as imports
 from stoa.orders import rows as orders
 from stoa.orders.bodies import NewOrder, OrderChanges
-from stoa.orders.contract import ORDERS
+from stoa.orders.lists import ORDERS
 from stoa.products import documents as products
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.contract import PRODUCTS, VARIANTS
+from stoa.products.lists import PRODUCTS, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 PARTS = {part.function: part for part in (*products.PARTS, *customers.PARTS, *orders.PARTS)}

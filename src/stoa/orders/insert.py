@@ -12,8 +12,8 @@ from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import queries, rows
 from stoa.orders.allocation import Levels, settle
+from stoa.orders.contract import HOLDING, DuplicateReason
 from stoa.orders.documents import (
-    HOLDING,
     LineState,
     OrderState,
     Parts,
@@ -28,7 +28,6 @@ from stoa.orders.documents import (
 )
 from stoa.orders.draft import insufficient, reserve, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.parts import DuplicateReason
 from stoa.orders.rules import Traits, contribution
 from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup

@@ -12,7 +12,8 @@ from stoa.portal.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.pages import Pages, View
 from stoa.portal.visit import Visit
 from stoa.products import queries
-from stoa.products.contract import PRODUCTS, Product
+from stoa.products.contract import Product
+from stoa.products.lists import PRODUCTS
 from stoa.products.queries import GET
 
 pages = Pages()
