@@ -170,7 +170,7 @@ def test_any_changes_keep_positions_dense_and_one_default(
         elif len(product.live) > 1:
             remove_variant(product, variant)
         if step != "remove":
-            assert position is None or variant.fields["position"] == min(position, len(product.live))
-            assert not default or variant.fields["is_default"]
-        assert sorted(each.fields["position"] for each in product.live) == list(range(1, len(product.live) + 1))
-        assert sum(each.fields["is_default"] for each in product.live) == 1
+            assert position is None or variant.fields.position == min(position, len(product.live))
+            assert not default or variant.fields.is_default
+        assert sorted(each.fields.position for each in product.live) == list(range(1, len(product.live) + 1))
+        assert sum(each.fields.is_default for each in product.live) == 1

@@ -26,6 +26,10 @@ _BEFORE = {
         ("    name: Name | UnsetType = UNSET\n", _CHANGED),
         ("    option_values: dict[str, Name] | UnsetType = UNSET\n", _CHANGED),
     ],
+    "products/documents.py": [
+        ("class VariantFields(msgspec.Struct", _NEW + "\n\n"),  # the end of ProductFields
+        ('Fields = TypeVar("Fields"', _NEW + "\n\n"),  # the end of VariantFields
+    ],
     "customers/contract.py": [("class WrittenBy(msgspec.Struct):", _SHOWN + "\n\n")],
     "customers/bodies.py": [
         ("    external_id: ExternalId | None = None\n    status", _NEW),

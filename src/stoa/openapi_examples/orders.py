@@ -122,9 +122,9 @@ def _offers() -> Offers:
             Offer(
                 id=variant.id or 0,
                 product_id=product.id or 0,
-                sku=variant.fields["sku"],
-                name=product.fields["name"],
-                price=minor(variant.fields["effective_price"]) or 0,
+                sku=variant.fields.sku,
+                name=product.fields.name,
+                price=minor(variant.fields.effective_price) or 0,
                 available=variant.on_hand,
                 unlimited=False,
                 elsewhere=False,

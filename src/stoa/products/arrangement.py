@@ -33,11 +33,11 @@ def arrange(product: ProductCopy, wanted: Sequence[Place]) -> bool:
     for position, variant in moved:
         order.insert(position - 1, variant)
     for position, variant in enumerate(order, 1):
-        variant.moved |= id(variant) in moving and variant.fields["position"] != position
-        variant.set_fields({"position": position})
+        variant.moved |= id(variant) in moving and variant.fields.position != position
+        variant.set_fields(position=position)
     for default in defaults:
         for variant in product.live:
-            variant.set_fields({"is_default": variant is default})
+            variant.set_fields(is_default=variant is default)
     changed = any(old is not variant.fields for old, variant in zip(before, product.live, strict=True))
     product.touched |= changed
     return changed
@@ -61,4 +61,4 @@ def place_faults(places: Sequence[tuple[int | None, bool]]) -> list[Fault]:
 
 
 def in_order(product: ProductCopy) -> list[VariantCopy]:
-    return sorted(product.live, key=lambda variant: variant.fields["position"])
+    return sorted(product.live, key=lambda variant: variant.fields.position)

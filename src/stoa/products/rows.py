@@ -108,7 +108,7 @@ def _has_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> bool:
     """Whether a row has another `sku` beside the product: a SKU belongs to a variant, and changes only there, as in a PATCH."""
     if "sku" not in row or (len(product.live) > 1 and not row.get("variants")):
         return False  # of several variants, the SKU names one
-    known = [product.fields["sku"], *(variant.fields["sku"] for variant in product.live)]
+    known = [product.fields.sku, *(variant.fields.sku for variant in product.live)]
     return row["sku"] not in [*known, *skus_in({"variants": row.get("variants")})]
 
 
@@ -170,7 +170,7 @@ def find_variant(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | 
     named = [name for name in ("id", "sku", "option_values") if row.get(name) is not None]
     for name in named:
         for variant in product.live:
-            if (variant.id if name == "id" else variant.fields[name]) == row[name]:
+            if (variant.id if name == "id" else getattr(variant.fields, name)) == row[name]:
                 return variant
         if name == "id":
             fault = Fault("/id", "unknown_variant", "no variant of this product has this id")
@@ -185,7 +185,7 @@ def variant_on_product(product: ProductCopy, row: Mapping[str, Any]) -> list[dic
         return []
     if len(product.live) == 1:
         return [{"id": product.live[0].id, **only} if product.live[0].id else only]
-    if row.get("sku") is not None and any(variant.fields["sku"] == row["sku"] for variant in product.live):
+    if row.get("sku") is not None and any(variant.fields.sku == row["sku"] for variant in product.live):
         return [only]
     _refuse_ambiguous(only)
     return []

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from stoa.products.documents import ProductFields, VariantFields
+
 
 class Level(msgspec.Struct, frozen=True):
     """The stock of a variant at one location other than the default, and what was on hand there when it was loaded."""
@@ -23,14 +25,15 @@ class VariantCopy(msgspec.Struct):
     """A working copy of a variant; `id` is None until it is saved."""
 
     id: int | None
-    fields: dict[str, Any]
+    fields: VariantFields
     on_hand: int = 0
     reserved: int = 0
     version: int = 0
     touched: bool = False
     deleted: bool = False
     moved: bool = False  # whether a request moved it; the positions of the others follow
-    before: dict[str, Any] | None = None  # as stored; None: new
+    before: VariantFields | None = None  # as stored; None: new
+    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
     on_hand_before: int = 0
     other_on_hand: int = 0  # at locations other than the default
     other_reserved: int = 0
@@ -41,10 +44,10 @@ class VariantCopy(msgspec.Struct):
     def stored_id(self) -> int:
         return _stored_id(self.id)
 
-    def set_fields(self, members: Mapping[str, Any]) -> None:
-        """Set members that differ. The fields are replaced, never modified."""
-        if any(self.fields[name] != value for name, value in members.items()):
-            self.fields = {**self.fields, **members}
+    def set_fields(self, **members: Any) -> None:
+        """Set members that differ."""
+        if _differ(self.fields, members):
+            self.fields = msgspec.structs.replace(self.fields, **members)
             self.touched = True
 
     @property
@@ -67,7 +70,7 @@ class VariantCopy(msgspec.Struct):
 
     @property
     def has_unlimited_stock(self) -> bool:
-        return has_unlimited_stock(self.fields["track_inventory"], self.fields["allow_backorder"])
+        return has_unlimited_stock(self.fields.track_inventory, self.fields.allow_backorder)
 
     @property
     def is_sellable(self) -> bool:
@@ -79,23 +82,30 @@ class ProductCopy(msgspec.Struct):
     """A working copy of a product with its variants; its row is locked until the transaction ends."""
 
     id: int | None
-    fields: dict[str, Any]
+    fields: ProductFields
     variants: list[VariantCopy]
     version: int = 0
     touched: bool = False
     deleted: bool = False
-    before: dict[str, Any] | None = None
+    before: ProductFields | None = None
+    unknown: dict[str, Any] = {}
 
     @property
     def stored_id(self) -> int:
         return _stored_id(self.id)
+
+    def set_fields(self, **members: Any) -> None:
+        """Set members that differ."""
+        if _differ(self.fields, members):
+            self.fields = msgspec.structs.replace(self.fields, **members)
+            self.touched = True
 
     @property
     def live(self) -> list[VariantCopy]:
         return [variant for variant in self.variants if not variant.deleted]
 
     def copy(self) -> "ProductCopy":
-        """A copy on which to try an edit. Edits replace field dictionaries and never modify them."""
+        """A copy on which to try an edit. Edits replace the fields and never modify them."""
         variants = [msgspec.structs.replace(variant) for variant in self.variants]
         return msgspec.structs.replace(self, variants=variants)
 
@@ -110,6 +120,10 @@ class ProductCopy(msgspec.Struct):
 
     def variant(self, variant_id: int) -> VariantCopy | None:
         return next((variant for variant in self.live if variant.id == variant_id), None)
+
+
+def _differ(fields: msgspec.Struct, members: Mapping[str, Any]) -> bool:
+    return any(getattr(fields, name) != value for name, value in members.items())
 
 
 def _adopt(mine: msgspec.Struct, theirs: msgspec.Struct) -> None:
