@@ -12,7 +12,7 @@ from stoa.customers.contract import CUSTOMERS
 from stoa.db.editions import Addition
 from stoa.db.migrate import functions
 from stoa.imports import products as imports
-from stoa.orders import rows as orders
+from stoa.orders import input_rows as orders
 from stoa.orders.bodies import NewOrder, OrderChanges
 from stoa.orders.documents import LineState, OrderState
 from stoa.orders.lists import ORDERS

@@ -13,7 +13,7 @@ from stoa.db.query import json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.inventory.queries import Move, large_variants, move_stock
-from stoa.orders import queries, rows
+from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import EntryType, Order
 from stoa.orders.documents import LineState, OrderState, Parts, actor_of, author_of, check_size, parts_of
@@ -118,10 +118,12 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
             call.request_id,
             json_rows([_order_row(call, before, order, parts)]),
             json_rows(_line_rows(order) if order.lines != before.lines else []),
-            json_rows([rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]),
+            json_rows(
+                [input_rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]
+            ),
             json_rows(
                 [
-                    rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
+                    input_rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
                     for n, (event, changes) in enumerate(consequences.events)
                 ]
             ),
@@ -139,9 +141,9 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
     return One(stored.doc, stored.version)
 
 
-def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> rows.ChangedOrderRow:
+def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> input_rows.ChangedOrderRow:
     (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
-    return rows.ChangedOrderRow(
+    return input_rows.ChangedOrderRow(
         **msgspec.structs.asdict(order_columns(order, traits_of(order), parts, call.store_id)),
         fulfillment_status=order.fulfillment_status,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
@@ -150,9 +152,9 @@ def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) 
     )
 
 
-def _line_rows(order: OrderState) -> list[rows.LineRow]:
+def _line_rows(order: OrderState) -> list[input_rows.LineRow]:
     return [
-        rows.LineRow(
+        input_rows.LineRow(
             id=line.id,
             variant_id=line.variant_id,
             sku=line.sku,

@@ -8,15 +8,15 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.problems import Fault
 
 
-class Place(msgspec.Struct, frozen=True):
-    """The place that a request gives to a variant: its position, if any, and whether it becomes the default."""
+class WantedPosition(msgspec.Struct, frozen=True):
+    """The position that a request gives to a variant, if any, and whether the variant becomes the default."""
 
     variant: VariantCopy
     position: int | None
     is_default: bool
 
 
-def arrange(product: ProductCopy, wanted: Sequence[Place]) -> bool:
+def arrange(product: ProductCopy, wanted: Sequence[WantedPosition]) -> bool:
     """Move variants to their positions, and make one the default. Returns whether anything changed.
 
     Lower positions are filled first, so that a whole new order gives each variant exactly its position.
@@ -43,9 +43,9 @@ def arrange(product: ProductCopy, wanted: Sequence[Place]) -> bool:
     return changed
 
 
-def place_faults(places: Sequence[tuple[int | None, bool]]) -> list[Fault]:
+def position_faults(wanted: Sequence[tuple[int | None, bool]]) -> list[Fault]:
     """Faults unless the variants of a request have different positions and at most one of them is the default."""
-    positions, defaults = [place[0] for place in places], [place[1] for place in places]
+    positions, defaults = [each[0] for each in wanted], [each[1] for each in wanted]
     return [
         *(
             Fault(f"/variants/{index}/position", "invalid_format", "is also the position of another variant")

@@ -163,14 +163,14 @@ def _states_version(item: BatchItem) -> bool:
 
 
 @contextmanager
-def _pointing_to(place: str, beside: Collection[str] = ()) -> Generator[None]:
-    """Make the faults of a part of an item point to its place, except those in members that the item has `beside` it."""
+def _pointing_to(pointer: str, beside: Collection[str] = ()) -> Generator[None]:
+    """Make the faults of a part of an item point into that part, except those in members that the item has `beside` it."""
     try:
         yield
     except Refusal as refusal:
         for fault in refusal.faults:
             if fault.pointer[1:] not in beside:
-                fault.pointer = f"{place}{fault.pointer}"
+                fault.pointer = f"{pointer}{fault.pointer}"
         raise
 
 

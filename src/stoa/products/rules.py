@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from stoa import money
 from stoa.products import options
-from stoa.products.arrangement import Place, arrange, in_order, place_faults
+from stoa.products.arrangement import WantedPosition, arrange, in_order, position_faults
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import ProductFields, VariantFields, changes_between, members_of, options_key, slug_of
@@ -48,7 +48,10 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields)])
     sent = _variants_of(new)
     product.variants = [_new_variant(product, each, store, index) for index, each in enumerate(sent, 1)]
-    arrange(product, [Place(v, each.position, each.is_default) for v, each in zip(product.variants, sent, strict=True)])
+    arrange(
+        product,
+        [WantedPosition(v, each.position, each.is_default) for v, each in zip(product.variants, sent, strict=True)],
+    )
     derive_fields(product)
     return product
 
@@ -70,7 +73,7 @@ def _faults_of_variants(new: NewProduct, fields: ProductFields) -> list[Fault]:
         ]
     images = {image["id"] for image in fields.images}
     seen: dict[str, int] = {}
-    faults += place_faults([(each.position, each.is_default) for each in new.variants])
+    faults += position_faults([(each.position, each.is_default) for each in new.variants])
     for index, each in enumerate(_variants_of(new)):
         at = f"/variants/{index}" if new.variants else ""
         faults += options.faults_of_values(fields.options, each.option_values, f"{at}/option_values")
@@ -150,7 +153,7 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
     variant = _new_variant(product, new, store, len(product.live) + 1)
     refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
-    arrange(product, [Place(variant, new.position, new.is_default)])
+    arrange(product, [WantedPosition(variant, new.position, new.is_default)])
     product.touched = True
     derive_fields(product)
     return variant
@@ -167,7 +170,7 @@ def change_variant(
         fault = Fault("/is_default", "invalid_format", "cannot be unset; make another variant the default")
         raise ValidationFailed("A product always has one default variant.", faults=[fault])
     position = None if body.position is UNSET else body.position
-    moved = arrange(product, [Place(variant, position, body.is_default is True)])
+    moved = arrange(product, [WantedPosition(variant, position, body.is_default is True)])
     members |= {name: getattr(variant.fields, name) for name in _ARRANGED}
     if body.option_values is not UNSET:
         refuse(options.faults_of_names(product.fields.options, members["option_values"], "/option_values"))
