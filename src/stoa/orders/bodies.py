@@ -158,7 +158,7 @@ class NewCopy(msgspec.Struct, forbid_unknown_fields=True):
     ] = False
 
 
-# --- moving an order on --------------------------------------------------------------------------------------------
+# --- status changes ------------------------------------------------------------------------------------------------
 
 
 class NewTracking(msgspec.Struct, forbid_unknown_fields=True):

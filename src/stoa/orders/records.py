@@ -1,4 +1,4 @@
-"""The fulfillments and refunds of an order: their state, and the members of its document that hold them."""
+"""The fulfillments and refunds of an order: as callers see them, in memory, and in the stored document."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -12,8 +12,6 @@ from stoa.events.outbox import Actor
 from stoa.rest.checks import Money, Time
 
 Record = TypeVar("Record", bound=msgspec.Struct)
-
-
 ShipmentStatus = Literal["shipped", "delivered"]
 MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = 100
 CARRIER = Meta(description="The name of the carrier; null if it was not sent.")
