@@ -17,7 +17,7 @@ from stoa.db.editions import function_sql
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Connection, connect
-from stoa.orders import rows as orders
+from stoa.orders import input_rows as orders
 from stoa.products import documents as products
 
 FILE = Path("src/stoa/schema/schema.sql")

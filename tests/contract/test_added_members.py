@@ -12,12 +12,13 @@ from stoa.customers.contract import CUSTOMERS
 from stoa.db.editions import Addition
 from stoa.db.migrate import functions
 from stoa.imports import products as imports
-from stoa.orders import rows as orders
+from stoa.orders import input_rows as orders
 from stoa.orders.bodies import NewOrder, OrderChanges
-from stoa.orders.contract import ORDERS
+from stoa.orders.documents import LineState, OrderState
+from stoa.orders.lists import ORDERS
 from stoa.products import documents as products
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.contract import PRODUCTS, VARIANTS
+from stoa.products.lists import PRODUCTS, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 PARTS = {part.function: part for part in (*products.PARTS, *customers.PARTS, *orders.PARTS)}
@@ -29,6 +30,14 @@ TABLES = {
     "order_head": ("orders", (NewOrder, OrderChanges), (ORDERS,)),
     "order_items": ("orders", (), ()),
     "order_person": ("orders", (NewOrder, OrderChanges), (ORDERS,)),
+}
+# What a part is in memory, if its fields are listed.
+STATES: dict[str, type[msgspec.Struct]] = {
+    "product_head": products.ProductFields,
+    "variant_head": products.VariantFields,
+    "order_head": OrderState,
+    "order_items": LineState,
+    "order_person": OrderState,
 }
 # Members that callers cannot send, with the reason.
 READ_ONLY: dict[tuple[str, str], str] = {}
@@ -67,6 +76,15 @@ def test_the_member_can_be_sent(name: str, member: str) -> None:
     for body in TABLES[name][1]:
         known = {field.encode_name for field in msgspec.structs.fields(body)}
         assert member in known or (name, member) in READ_ONLY, f"{body.__name__} has no field {member}"
+
+
+@pytest.mark.parametrize(("name", "member"), OWN)
+def test_the_state_in_memory_has_the_member_with_its_default(name: str, member: str) -> None:
+    if name in STATES:
+        state = STATES[name]
+        defaults = {field.name: field.default for field in msgspec.structs.fields(state)}
+        assert member in defaults, f"{state.__name__} has no field {member}"
+        assert defaults[member] == PARTS[name].defaults[member]
 
 
 @pytest.mark.parametrize(("name", "member"), OWN)

@@ -1,8 +1,9 @@
 """Allocation of line items to locations, as pure rules."""
 
 from stoa.orders.allocation import Level, Levels, between, settle
+from stoa.orders.contract import Status
 from stoa.orders.documents import LineState, OrderState
-from stoa.orders.parts import Allocation, Status
+from stoa.orders.line_items import Allocation
 from stoa.orders.rules import stock_effects
 
 

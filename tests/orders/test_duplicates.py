@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.orders.sample_store import ADA, HOME, SampleStore
+from tests.support.races import until_somebody_waits
 
 
 async def duplicates_of(store: SampleStore, order: dict[str, Any], **params: Any) -> list[dict[str, Any]]:
@@ -127,6 +128,29 @@ async def test_duplicates_that_are_cancelled_concurrently_are_no_longer_suspecte
     answers = await asyncio.gather(*(store.put_status(order, status="cancelled") for order in orders[:5]))
     assert [answer.status_code for answer in answers] == [200] * 5
     assert [(await store.get(order))["suspected_duplicates_count"] for order in orders] == [0] * 6
+
+
+async def test_an_order_that_is_cancelled_while_its_duplicate_is_placed_is_not_suspected(store: SampleStore) -> None:
+    cancelled, kept = [await store.place(("TEA", 1), customer=ADA) for _ in range(2)]
+    await store.skip_events()
+    async with store.shop.db.transaction() as db:
+        # The new order finds both, and then waits for the lock of the one that is being cancelled.
+        await db.execute(
+            "UPDATE orders SET status = 'cancelled' WHERE store_id = $1 AND id = $2",
+            store.shop.store_id,
+            cancelled["id"],
+        )
+        placing = asyncio.create_task(store.place(("TEA", 1), customer=ADA))
+        await until_somebody_waits(store.shop.db)
+    placed = await placing
+    assert placed["suspected_duplicates_count"] == 1
+    assert [each["order_id"] for each in await duplicates_of(store, placed)] == [kept["id"]]
+    emitted = [(event["type"], event["resource_id"], event["changes"]) for event in await store.events()]
+    assert emitted == [
+        ("order.created", placed["id"], {}),
+        ("order.duplicate_suspected", placed["id"], {"suspected_duplicates_count": [0, 1]}),
+        ("order.duplicate_suspected", kept["id"], {"suspected_duplicates_count": [1, 2]}),
+    ]
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoa.orders.parts import MOST_FULFILLMENTS
+from stoa.orders.records import MOST_FULFILLMENTS
 from tests.orders.sample_store import SampleStore, codes
 
 POST: dict[str, Any] = {"carrier": "Post", "number": "P-1", "url": "https://post.example.com/P-1"}

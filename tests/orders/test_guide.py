@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from stoa.money import to_text
-from stoa.orders.documents import TRANSITIONS, LineState
+from stoa.orders.contract import TRANSITIONS
+from stoa.orders.documents import LineState
 from stoa.orders.refunds import share_of
 from stoa.orders.rules import PAYMENTS
 from tests.docs.pages import GUIDES, blocks, rows

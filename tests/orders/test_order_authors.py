@@ -3,12 +3,11 @@
 import msgspec
 import pytest
 
-from stoa.orders.bodies import NewComment, NewCopy, NewOrder
+from stoa.orders.bodies import NewComment, NewCopy, NewOrder, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.duplicates import duplicate_order
 from stoa.orders.endpoints import create_order
 from stoa.orders.status import update_order_status
-from stoa.orders.status_bodies import StatusChange
 from stoa.rest.body import convert
 from stoa.rest.request import Call, Caller, NamedOperator, NamedPerson
 from tests.orders.sample_store import ADA, SampleStore

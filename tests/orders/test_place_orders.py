@@ -295,3 +295,27 @@ async def test_a_dry_run_is_refused_as_the_order_would_be(store: SampleStore) ->
         assert answer.status_code == status
     answer = await store.client.post("/orders", json={"line_items": []}, params={"dry_run": "maybe"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+
+
+@pytest.mark.parametrize(
+    ("other", "in_stock"),
+    [
+        ({"allow_backorder": True}, True),
+        ({"track_inventory": False}, True),
+        ({"stock": {"on_hand": 1}}, True),
+        ({}, False),
+    ],
+    ids=["allows backorders", "is not tracked", "has stock", "has no stock"],
+)
+async def test_a_product_is_in_stock_while_one_of_its_variants_can_be_bought(
+    store: SampleStore, other: dict[str, Any], in_stock: bool
+) -> None:
+    variants = [
+        {"sku": "CUP-B", "option_values": {"Colour": "Blue"}, "stock": {"on_hand": 1}},
+        {"sku": "CUP-W", "option_values": {"Colour": "White"}, **other},
+    ]
+    options = [{"name": "Colour", "values": ["Blue", "White"]}]
+    await store.add_products({"name": "Cup", "price": "6.00", "options": options, "variants": variants})
+    order = await store.place(("CUP-B", 1))
+    product = (await store.client.get(f"/products/{order['line_items'][0]['product_id']}")).json()["data"]
+    assert product["in_stock"] is in_stock

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.events.outbox import Actor
+from stoa.orders.bodies import NewRefund, NewRefundLine, Portion
 from stoa.orders.contract import RefundExceedsPayment
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState, order_of, parts_of
+from stoa.orders.documents import NO_CONTACT, LineState, OrderState, parts_of
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.refunds import Occasion, refund
 from stoa.orders.rules import change_status
-from stoa.orders.status_bodies import NewRefund, NewRefundLine, Portion
+from stoa.orders.update import order_of
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"

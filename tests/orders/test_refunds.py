@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from stoa.orders.parts import MOST_REFUNDS
+from stoa.orders.records import MOST_REFUNDS
 from tests.orders.sample_store import SampleStore, codes
 
 

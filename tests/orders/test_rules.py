@@ -9,9 +9,9 @@ import pytest
 
 from stoa.events.outbox import Actor
 from stoa.orders.allocation import settle
-from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid
-from stoa.orders.documents import TRANSITIONS, LineState, OrderState
-from stoa.orders.parts import PaymentStatus, Status
+from stoa.orders.bodies import Portion
+from stoa.orders.contract import TRANSITIONS, IllegalTransition, OrderNotEditable, OrderNotPaid, PaymentStatus, Status
+from stoa.orders.documents import LineState, OrderState
 from stoa.orders.refunds import Occasion, add_refund
 from stoa.orders.rules import (
     HOLDING,
@@ -28,7 +28,6 @@ from stoa.orders.rules import (
     stock_effects,
     sum_faults,
 )
-from stoa.orders.status_bodies import Portion
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"

@@ -42,8 +42,10 @@ async def patched(shop: Shop, product: dict[str, Any], sku: str, **change: Any) 
     return await shop.client.patch(f"/products/{product['id']}/variants/{variant['id']}", json=change)
 
 
-async def test_new_variants_take_their_places(shop: Shop) -> None:
-    variants = [{**each, "position": place} for each, place in zip(SHIRT["variants"], (3, None, 1, 9), strict=True)]
+async def test_new_variants_take_their_positions(shop: Shop) -> None:
+    variants = [
+        {**each, "position": position} for each, position in zip(SHIRT["variants"], (3, None, 1, 9), strict=True)
+    ]
     variants[1]["is_default"] = True
     shirt = await created(shop, variants=variants)
     assert await arranged(shop, shirt) == "L M* S XL"
@@ -95,7 +97,7 @@ async def test_a_deleted_default_is_replaced_by_the_first_variant(shop: Shop) ->
         ({"is_default": "yes"}, "/is_default", "invalid_type"),
     ],
 )
-async def test_an_impossible_place_is_refused(shop: Shop, change: dict[str, Any], pointer: str, code: str) -> None:
+async def test_an_impossible_position_is_refused(shop: Shop, change: dict[str, Any], pointer: str, code: str) -> None:
     shirt = await created(shop)
     answer = await patched(shop, shirt, "S", **change)
     assert answer.status_code == 422
@@ -103,7 +105,7 @@ async def test_an_impossible_place_is_refused(shop: Shop, change: dict[str, Any]
     assert await arranged(shop, shirt) == "S* M L XL"
 
 
-async def test_a_request_gives_each_place_once(shop: Shop) -> None:
+async def test_a_request_gives_each_position_once(shop: Shop) -> None:
     variants = [{**each, "position": 2, "is_default": True} for each in SHIRT["variants"][:2]]
     answer = await shop.client.post("/products", json={**SHIRT, "variants": variants})
     assert [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]] == [
@@ -120,8 +122,8 @@ async def test_a_request_gives_each_place_once(shop: Shop) -> None:
 async def test_batches_arrange_variants(shop: Shop) -> None:
     shirt = await created(shop)
     # The rows of one product are a whole new order, in whatever order they are sent.
-    places = {"S": 2, "M": 4, "L": 1, "XL": 3}
-    rows = [{"sku": sku, "position": place, "is_default": sku == "XL"} for sku, place in places.items()]
+    positions = {"S": 2, "M": 4, "L": 1, "XL": 3}
+    rows = [{"sku": sku, "position": position, "is_default": sku == "XL"} for sku, position in positions.items()]
     body: dict[str, Any] = {"items": [{"op": "update", "id": shirt["id"], "data": {"variants": rows}}]}
     assert (await shop.client.post("/products/batch", json=body)).status_code == 200
     assert await arranged(shop, shirt) == "L S XL* M"
@@ -142,8 +144,8 @@ async def test_a_file_arranges_variants(shop: Shop) -> None:
 async def test_concurrent_moves_leave_no_gap_and_one_default(shop: Shop) -> None:
     shirt = await created(shop)
     moves = [
-        patched(shop, shirt, sku, position=place, is_default=True)
-        for sku, place in zip(SIZES * 3, [4, 3, 2, 1, 1, 2, 3, 4, 2, 2, 1, 1], strict=True)
+        patched(shop, shirt, sku, position=position, is_default=True)
+        for sku, position in zip(SIZES * 3, [4, 3, 2, 1, 1, 2, 3, 4, 2, 2, 1, 1], strict=True)
     ]
     answers = await asyncio.gather(*moves)
     assert {answer.status_code for answer in answers} == {200}
@@ -170,7 +172,7 @@ def test_any_changes_keep_positions_dense_and_one_default(
         elif len(product.live) > 1:
             remove_variant(product, variant)
         if step != "remove":
-            assert position is None or variant.fields["position"] == min(position, len(product.live))
-            assert not default or variant.fields["is_default"]
-        assert sorted(each.fields["position"] for each in product.live) == list(range(1, len(product.live) + 1))
-        assert sum(each.fields["is_default"] for each in product.live) == 1
+            assert position is None or variant.fields.position == min(position, len(product.live))
+            assert not default or variant.fields.is_default
+        assert sorted(each.fields.position for each in product.live) == list(range(1, len(product.live) + 1))
+        assert sum(each.fields.is_default for each in product.live) == 1

@@ -10,7 +10,7 @@ import pytest
 from stoa.api import ENDPOINTS
 from stoa.description import openapi
 from stoa.openapi_examples import collected
-from stoa.orders.documents import TRANSITIONS
+from stoa.orders.contract import TRANSITIONS
 from stoa.products.examples import NEW_SHIRT, SMALL
 from stoa.reference.document import Operation
 from stoa.reference.document import read as read_document

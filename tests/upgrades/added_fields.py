@@ -26,24 +26,28 @@ _BEFORE = {
         ("    name: Name | UnsetType = UNSET\n", _CHANGED),
         ("    option_values: dict[str, Name] | UnsetType = UNSET\n", _CHANGED),
     ],
+    "products/documents.py": [
+        ("class VariantFields(msgspec.Struct", _NEW + "\n\n"),  # the end of ProductFields
+        ('Fields = TypeVar("Fields"', _NEW + "\n\n"),  # the end of VariantFields
+    ],
     "customers/contract.py": [("class WrittenBy(msgspec.Struct):", _SHOWN + "\n\n")],
     "customers/bodies.py": [
         ("    external_id: ExternalId | None = None\n    status", _NEW),
         ("    external_id: ExternalId | UnsetType | None = UNSET\n", _CHANGED),
     ],
-    "orders/contract.py": [("class Author(msgspec.Struct):", _SHOWN + "\n\n")],
-    "orders/parts.py": [],
+    "orders/contract.py": [("# --- refusals ---", _SHOWN + "\n\n")],  # the end of Order
+    "orders/line_items.py": [("# --- request bodies ---", _SHOWN + "\n\n")],  # the end of LineItem
     "orders/bodies.py": [
         ("    shipping_address: OrderAddress | None = None\n    billing", _NEW),
         ("    shipping_method: Short | UnsetType | None = UNSET\n", _CHANGED),
     ],
     "orders/documents.py": [
-        ('    "number", "external_id", "source",', f'    "{FIELD}",\n'),
         ('        "number": order.number,\n', f'        "{FIELD}": order.{FIELD},\n'),
         ('    placed_at: str = ""\n', f'    {FIELD}: str | None = "{DEFAULT}"\n'),
         ("    allocations: list[Allocation] = []\n", f'    {FIELD}: str | None = "{DEFAULT}"\n'),
         ('        "requires_shipping": line.requires_shipping,\n', f'        "{FIELD}": line.{FIELD},\n'),
     ],
+    "orders/update.py": [('    "number", "external_id", "source",', f'    "{FIELD}",\n')],
     "orders/draft.py": [("        payment_method=body.payment_method,\n", f"        {FIELD}=body.{FIELD},\n")],
 }  # fmt: skip
 
@@ -60,9 +64,7 @@ def write_release(folder: Path) -> Path:
         for line, before in edits:
             assert text.count(line) == 1, f"{name} has changed: {line!r}; adapt _BEFORE"
             text = text.replace(line, before + line)
-        if name == "orders/parts.py":
-            text += _SHOWN  # the end of LineItem
-        file.write_text(text.replace(*_IMPORT, 1) if name.endswith(("contract.py", "parts.py")) else text)
+        file.write_text(text.replace(*_IMPORT, 1) if _SHOWN in text else text)
     write = "from tools.schema import completing_functions as c\nfor f, t in c().items(): f.write_text(t)"
     path = os.pathsep.join([str(folder / "src"), str(ROOT), str(ROOT / "sdk/python/src")])
     subprocess.run([sys.executable, "-c", write], cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=True)

@@ -14,7 +14,7 @@ from stoa.accounts.ownership import give
 from stoa.api import ENDPOINTS
 from stoa.db.editions import edition_of
 from stoa.db.pool import Database
-from stoa.orders import rows as orders
+from stoa.orders import input_rows as orders
 from stoa.products import documents as products
 from stoa.settings import Settings
 from stoa.store_data.export import export_store

@@ -26,7 +26,7 @@ def exactly(document: str | bytes) -> dict[str, Any]:
     return _decoder.decode(document)
 
 
-def head_of(fields: Mapping[str, Any]) -> str:
+def head_of(fields: Mapping[str, Any] | msgspec.Struct) -> str:
     """The members of a document without its braces, to follow the id."""
     return "," + json_of(fields)[1:-1]
 

@@ -9,10 +9,9 @@ import msgspec
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.db.query import Executor
-from stoa.orders.bodies import NewOrder
+from stoa.orders.bodies import NewOrder, StatusChange
 from stoa.orders.endpoints import create_order
 from stoa.orders.status import update_order_status
-from stoa.orders.status_bodies import StatusChange
 from stoa.rest.body import convert, parse
 from stoa.rest.request import Call, NamedOperator, Store
 

@@ -14,6 +14,7 @@ from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
 from stoa.products.bodies import NewProduct, NewVariant
+from stoa.products.documents import VariantFields, changes_between
 from stoa.products.located_rows import (
     change_by_located_row,
     location_faults,
@@ -27,7 +28,6 @@ from stoa.products.save import Booking, load, save
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
-from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 _OF_ONE_VARIANT = ("sku", "barcode")  # without a prefix, because a product with one variant has them too
@@ -201,14 +201,14 @@ def _changes(before: ProductCopy, product: ProductCopy) -> str:
         changes: dict[str, Any] = {}
         if old is not None:
             changes = {name: list(pair) for name, pair in changes_between(old.fields, variant.fields).items()}
-        was = old or VariantCopy(None, {})
+        was = old or VariantCopy(None, VariantFields())
         if variant.total != was.total:
             changes["stock"] = [{"on_hand": was.total}, {"on_hand": variant.total}]
         moved = [code for code in variant.levels if variant.level(code) != was.level(code)]
         if moved:
             changes["locations"] = [{code: each.level(code) for code in sorted(moved)} for each in (was, variant)]
         if changes or old is None:
-            variants.append({"id": variant.id, "sku": variant.fields["sku"], "changes": changes})
+            variants.append({"id": variant.id, "sku": variant.fields.sku, "changes": changes})
     return json_of({**of_product, "variants": variants} if variants else of_product)
 
 

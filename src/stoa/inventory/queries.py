@@ -25,7 +25,7 @@ INVENTORY = Listing(
         "variant_id": "id = ANY({}::bigint[])",
         "sku": "sku = ANY({}::text[])",
         "low_stock": "coalesce(track_inventory AND on_hand - reserved <= low_stock_threshold, false) = {}",
-        "in_stock": "(allow_backorder OR NOT track_inventory OR on_hand > reserved) = {}",
+        "in_stock": "is_sellable(track_inventory, allow_backorder, on_hand, reserved) = {}",
         # The second part is skipped as a whole unless the location is the default one.
         "location": """id IN (SELECT variant_id FROM stock_levels WHERE store_id = $1 AND location = {}::text AND on_hand > 0
             UNION ALL

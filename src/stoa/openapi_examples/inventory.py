@@ -27,7 +27,7 @@ def _entries() -> list[Resource]:
     sent, product = examples.ADJUSTMENTS, shirt()
     entries: list[Resource] = []
     for index, item in enumerate(sent["items"]):
-        variant = next(each for each in product.variants if each.fields["sku"] == item["sku"])
+        variant = next(each for each in product.variants if each.fields.sku == item["sku"])
         delta = item["quantity"] - variant.on_hand if item["op"] == "set" else item["quantity"]
         entries.append(
             {

@@ -26,7 +26,7 @@ from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.allocation import settle
 from stoa.orders.amounts import change_amounts, new_amounts
-from stoa.orders.bodies import LineChanges, NewCopy, NewOrder, OrderChanges
+from stoa.orders.bodies import NewCopy, NewOrder, NewRefund, OrderChanges, Portion
 from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
@@ -40,10 +40,10 @@ from stoa.orders.events import (
     events_of,
 )
 from stoa.orders.fulfillments import deliver, track
+from stoa.orders.line_items import LineChanges
 from stoa.orders.queries import Offer
 from stoa.orders.refunds import Occasion, refund
 from stoa.orders.rules import change_payment, change_status, likeness, traits_of
-from stoa.orders.status_bodies import NewRefund, Portion
 from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge
@@ -122,9 +122,9 @@ def _offers() -> Offers:
             Offer(
                 id=variant.id or 0,
                 product_id=product.id or 0,
-                sku=variant.fields["sku"],
-                name=product.fields["name"],
-                price=minor(variant.fields["effective_price"]) or 0,
+                sku=variant.fields.sku,
+                name=product.fields.name,
+                price=minor(variant.fields.effective_price) or 0,
                 available=variant.on_hand,
                 unlimited=False,
                 elsewhere=False,

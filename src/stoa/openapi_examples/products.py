@@ -16,6 +16,7 @@ from stoa.openapi_examples.fixtures import (
 )
 from stoa.products import examples
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products.documents import members_of
 from stoa.products.events import (
     ProductBackInStock,
     ProductCreated,
@@ -166,9 +167,9 @@ def _stock(*variants: VariantCopy) -> dict[str, int]:
 def _product(product: ProductCopy, version: int = 1) -> Resource:
     return {
         "id": product.id,
-        **product.fields,
+        **members_of(product.fields),
         "stock": _stock(*product.live),
-        "in_stock": any(variant.sellable for variant in product.live),
+        "in_stock": any(variant.is_sellable for variant in product.live),
         **timestamps(version),
         "deleted_at": None,
     }
@@ -180,4 +181,4 @@ def _with_variants(product: ProductCopy, version: int = 1) -> Resource:
 
 def variant_resource(product: ProductCopy, variant: VariantCopy, version: int = 1) -> Resource:
     ids = {"id": variant.id, "product_id": product.id}
-    return {**ids, **variant.fields, "stock": _stock(variant), **timestamps(version)}
+    return {**ids, **members_of(variant.fields), "stock": _stock(variant), **timestamps(version)}

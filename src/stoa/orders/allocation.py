@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from stoa.orders.documents import HOLDING, Allocation, LineState, OrderState
-from stoa.orders.parts import Status
+from stoa.orders.contract import HOLDING, Status
+from stoa.orders.documents import LineState, OrderState
+from stoa.orders.line_items import Allocation
 from stoa.rest.request import DEFAULT_LOCATION
 
 

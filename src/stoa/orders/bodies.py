@@ -7,119 +7,22 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.lookup import InlineCustomer
 from stoa.inventory.contract import LocationCode
-from stoa.orders.parts import (
-    LINE_DISCOUNT,
-    LINE_TAX,
-    LONGEST_WINDOW_HOURS,
-    MOST_ENTRIES,
-    MOST_LINES,
-    MOST_UNITS,
-    WINDOW_HOURS,
-    Contact,
-    DiscountKind,
-    DiscountValue,
-    OrderAddress,
-    Rate,
-    Visibility,
-)
-from stoa.products.contract import Sku
+from stoa.orders.contract import Contact, OrderAddress, PaymentStatus, Status, Visibility
+from stoa.orders.line_items import DISCOUNTS, MOST_LINES, TAX_LINES, Discounts, Id, NewLine, TaxLines, Units
+from stoa.orders.records import MOST_FULFILLMENTS
 from stoa.rest.checks import Money, Time
-from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, Tag
+from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, Tag, Url
 from stoa.rest.scopes import requires
 
-Id = Annotated[int, Meta(ge=1, le=10**18 - 1)]
-Units = Annotated[int, Meta(ge=1, le=MOST_UNITS)]
 Long = Annotated[str, Meta(max_length=5_000)]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 READ_CUSTOMERS = "customers:read"
-
-
-class NewTaxLine(msgspec.Struct, forbid_unknown_fields=True):
-    """One tax. Stoa stores the amount as it is sent and does not compute taxes."""
-
-    title: Annotated[Name, Meta(description="The name of the tax for people, such as `VAT`.")]
-    amount: Annotated[Money, Meta(description="The amount of the tax.")]
-    rate: Rate = None
-
-
-class NewDiscount(msgspec.Struct, forbid_unknown_fields=True):
-    """One discount. Stoa computes the `amount` from `kind` and `value` unless it is sent."""
-
-    kind: Annotated[DiscountKind, Meta(description="Whether `value` is an amount or a percentage.")]
-    value: DiscountValue
-    amount: Annotated[
-        Money | None,
-        Meta(
-            description="The amount that is deducted. A `fixed` discount deducts its `value`. Without `amount`, a `percentage` "
-            "of a line item is of unit price times quantity, and one of the order is of all line items after their discounts, "
-            "without taxes that are added; it is rounded half up to the currency's digits."
-        ),
-    ] = None
-    code: Annotated[Short | None, Meta(description="The code that the buyer entered.")] = None
-    title: Annotated[Short | None, Meta(description="The name of the discount for people.")] = None
-
-
-TaxLines = Annotated[list[NewTaxLine], Meta(max_length=MOST_ENTRIES)]
-Discounts = Annotated[list[NewDiscount], Meta(max_length=MOST_ENTRIES)]
-_TAX_LINES = Meta(description="The single taxes. `tax_total` follows from them; if you send both, they must agree.")
-_DISCOUNTS = Meta(
-    description="The single discounts. `discount_total` follows from them; if you send both, they must agree."
-)
+WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
 _PRICES_INCLUDE_TAX = Meta(
     description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
     "total. A new order takes the setting of the store by default."
 )
-_LINE_SUM = "on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."
 _ORDER_SUM = "on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts if you send them."
-
-
-class NewLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A variant, by `variant_id` or `sku`, and a quantity; `unit_price` defaults to its current price. Or a custom line item without variant and stock, with `name` and `unit_price`."""
-
-    quantity: Annotated[Units, Meta(description=f"The units to order, from 1 to {MOST_UNITS:,}.")]
-    variant_id: Annotated[
-        Id | None,
-        Meta(description="The id of the variant. Send either this or `sku`, and neither for a custom line item."),
-    ] = None
-    sku: Annotated[
-        Sku | None,
-        Meta(
-            description="The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."
-        ),
-    ] = None
-    name: Annotated[
-        Name | None, Meta(description="The name of a custom line item. It excludes `variant_id` and `sku`.")
-    ] = None
-    unit_price: Annotated[
-        Money | None,
-        Meta(
-            description="The price of one unit: by default the variant's current price; required for a custom line item."
-        ),
-    ] = None
-    discount_total: Annotated[Money | None, Meta(description=f"The discount {_LINE_SUM}")] = None
-    tax_total: Annotated[Money | None, Meta(description=f"The tax {_LINE_SUM}")] = None
-    discounts: Annotated[Discounts | None, _DISCOUNTS] = None
-    tax_lines: Annotated[TaxLines | None, _TAX_LINES] = None
-    requires_shipping: Annotated[
-        bool | None, Meta(description="Whether a custom line item has to be shipped; true by default.")
-    ] = None
-    taxable: Annotated[bool | None, Meta(description="Whether a custom line item is taxed; true by default.")] = None
-    metadata: Metadata = {}
-    location: Annotated[
-        LocationCode | None,
-        Meta(
-            description="The code of the location where the units are reserved. In a new order, the default is the order's `location`."
-        ),
-    ] = None
-
-
-class AddedLine(NewLine, forbid_unknown_fields=True):
-    """A line to add. It is merged into an equal line (same variant, price and metadata, no discounts or tax lines) unless `merge` is false."""
-
-    merge: Annotated[
-        bool,
-        Meta(description="Whether the units are added to an equal line item if there is one. The default is true."),
-    ] = True
 
 
 class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -167,8 +70,8 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
     discount_total: Annotated[Money | None, Meta(description=f"The discount {_ORDER_SUM}")] = None
     tax_total: Annotated[Money | None, Meta(description=f"The tax {_ORDER_SUM}")] = None
-    discounts: Annotated[Discounts | None, _DISCOUNTS] = None
-    tax_lines: Annotated[TaxLines | None, _TAX_LINES] = None
+    discounts: Annotated[Discounts | None, DISCOUNTS] = None
+    tax_lines: Annotated[TaxLines | None, TAX_LINES] = None
     prices_include_tax: Annotated[bool | None, _PRICES_INCLUDE_TAX] = None
     total: Annotated[
         Money | None, Meta(description="The amount to pay. If you send it, it must be the total that Stoa computes.")
@@ -215,8 +118,8 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     shipping_total: Money | UnsetType = UNSET
     discount_total: Money | UnsetType = UNSET
     tax_total: Money | UnsetType = UNSET
-    discounts: Annotated[Discounts | UnsetType | None, _DISCOUNTS] = UNSET
-    tax_lines: Annotated[TaxLines | UnsetType | None, _TAX_LINES] = UNSET
+    discounts: Annotated[Discounts | UnsetType | None, DISCOUNTS] = UNSET
+    tax_lines: Annotated[TaxLines | UnsetType | None, TAX_LINES] = UNSET
     prices_include_tax: Annotated[bool | UnsetType, _PRICES_INCLUDE_TAX] = UNSET
     shipping_method: Short | UnsetType | None = UNSET
     payment_method: Short | UnsetType | None = UNSET
@@ -233,28 +136,6 @@ ORDER_ELSEWHERE = {
     **dict.fromkeys(("fulfillments", "refunds"), _STATUS_ENDPOINT),
     "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
 }
-
-
-class AddedLines(msgspec.Struct, forbid_unknown_fields=True):
-    line_items: Annotated[
-        Annotated[list[AddedLine], Meta(min_length=1, max_length=MOST_LINES)],
-        Meta(description=f"The line items to add. An order has at most {MOST_LINES}."),
-    ]
-
-
-class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes of a line item. A quantity of 0 removes it."""
-
-    quantity: Annotated[
-        Annotated[int, Meta(ge=0, le=MOST_UNITS)] | UnsetType,
-        Meta(description="The new number of units, at least those that are shipped; 0 removes the line item."),
-    ] = UNSET
-    unit_price: Annotated[Money, Meta(description="The new price of one unit.")] | UnsetType = UNSET
-    discount_total: Annotated[Money, LINE_DISCOUNT] | UnsetType = UNSET
-    tax_total: Annotated[Money, LINE_TAX] | UnsetType = UNSET
-    discounts: Annotated[Discounts | UnsetType | None, _DISCOUNTS] = UNSET
-    tax_lines: Annotated[TaxLines | UnsetType | None, _TAX_LINES] = UNSET
-    metadata: MetadataChanges | UnsetType | None = UNSET
 
 
 class NewComment(msgspec.Struct, forbid_unknown_fields=True):
@@ -275,3 +156,125 @@ class NewCopy(msgspec.Struct, forbid_unknown_fields=True):
             description="Whether line items take the current prices, without discounts and taxes. The default is false."
         ),
     ] = False
+
+
+# --- status changes ------------------------------------------------------------------------------------------------
+
+
+class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
+    carrier: Short | None = None
+    number: Short | None = None
+    url: Url | None = None
+
+
+class Portion(msgspec.Struct, forbid_unknown_fields=True):
+    """A quantity of one line item."""
+
+    id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
+    quantity: Annotated[
+        Units,
+        Meta(
+            description="The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."
+        ),
+    ]
+
+
+class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
+    """Units of a line item to refund."""
+
+    line_item_id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
+    quantity: Annotated[
+        Units, Meta(description="The units to refund: at most the quantity of the line item minus refunded units.")
+    ]
+    restock: Annotated[
+        bool,
+        Meta(description="True returns the units, which must be shipped, to stock and counts them as returned."),
+    ] = False
+
+
+class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
+    """A refund: units of line items, shipping, an amount, or several of these."""
+
+    line_items: Annotated[
+        list[NewRefundLine],
+        Meta(
+            max_length=MOST_LINES,
+            description="The units to refund. Their share of the line item's `total` is the amount unless you send one.",
+        ),
+    ] = []
+    shipping_amount: Annotated[Money, Meta(description="The part of the refund for shipping; 0 by default.")] | None = (
+        None
+    )
+    amount: (
+        Annotated[
+            Money,
+            Meta(
+                description="The whole refund, with `shipping_amount`. By default the amount of the line items plus `shipping_amount`."
+            ),
+        ]
+        | None
+    ) = None
+    reason: Annotated[str, Meta(max_length=255, description="Why the money is refunded, in a few words.")] | None = None
+    note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
+
+
+class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
+    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
+
+    status: Annotated[
+        Status | None,
+        Meta(
+            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `tracking` or `refund` is sent."
+        ),
+    ] = None
+    payment_status: Annotated[
+        PaymentStatus | None,
+        Meta(
+            description="The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."
+        ),
+    ] = None
+    amount_refunded: Annotated[
+        Money | None,
+        Meta(
+            description="The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to move to it."
+        ),
+    ] = None
+    fulfillment_id: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MOST_FULFILLMENTS,
+                description="The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`.",
+            ),
+        ]
+        | None
+    ) = None
+    refund: Annotated[NewRefund | None, Meta(description="A refund; `payment_status` follows from it.")] = None
+    tracking: Annotated[
+        NewTracking | None,
+        Meta(
+            description="The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this request ships, or to the newest fulfillment without tracking."
+        ),
+    ] = None
+    comment: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=5_000)] | None,
+        Meta(description="A text for the timeline entry of this change. The entry is internal."),
+    ] = None
+    reason: Annotated[
+        Short | None, Meta(description="Why, for the timeline. It becomes `cancel_reason` of a cancelled order.")
+    ] = None
+    restock: Annotated[
+        bool, Meta(description="With the status `returned`: whether the units return to stock. A refund has its own.")
+    ] = True
+    line_items: (
+        Annotated[
+            list[Portion],
+            Meta(
+                max_length=MOST_LINES,
+                extra_json_schema={"minItems": 1},
+                description="The units to ship or return, only with the status `shipped` or `returned`. The default is all units that are left.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET

@@ -3,10 +3,10 @@
 from stoa.events.outbox import emit
 from stoa.orders import queries
 from stoa.orders.bodies import NewComment
-from stoa.orders.contract import COMMENTS, Comment
 from stoa.orders.documents import actor_of, author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
+from stoa.orders.lists import COMMENTS, Comment
 from stoa.rest.endpoint import Created, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound

@@ -1,52 +1,97 @@
-"""The public contract of orders: resources, list filters and refusals."""
+"""The public contract of orders: an order as callers see it, and refusals."""
 
-from datetime import datetime
-from typing import Annotated, Any, get_args
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from stoa.customers.contract import EmailText, PhoneText
-from stoa.orders.parts import (
-    MOST_FULFILLMENTS,
-    MOST_LINES,
-    MOST_REFUNDS,
-    Contact,
-    Discount,
-    DuplicateKind,
-    DuplicateReason,
-    EntryType,
-    Fulfillment,
-    FulfillmentStatus,
-    LineItem,
-    OrderAddress,
-    PaymentStatus,
-    Refund,
-    Source,
-    Status,
-    TaxLine,
-    Totals,
-    Tracking,
-    Visibility,
+from stoa.customers.contract import (
+    ADDRESS2,
+    CITY,
+    COMPANY,
+    DISTRICT,
+    FIRST_NAME,
+    LAST_NAME,
+    LATITUDE,
+    LONGITUDE,
+    POSTAL_CODE,
+    PROVINCE,
+    PROVINCE_CODE,
+    Country,
+    Email,
+    Latitude,
+    Longitude,
+    Phone,
 )
+from stoa.orders.line_items import MOST_LINES, Discount, LineItem, TaxLine, Totals
+from stoa.orders.records import MOST_FULFILLMENTS, MOST_REFUNDS, Fulfillment, Refund, Tracking
 from stoa.rest.checks import Money, Time
-from stoa.rest.fields import CreatedAt, ShownMetadata, UpdatedAt, Version
-from stoa.rest.filters import (
-    Choices,
-    Entries,
-    Flag,
-    Ids,
-    Moment,
-    MomentRange,
-    MoneyRange,
-    Number,
-    Term,
-    Text,
-    Texts,
-    Words,
-)
-from stoa.rest.lists import ListOf
+from stoa.rest.fields import CreatedAt, Short, ShownMetadata, UpdatedAt, Version
 from stoa.rest.problems import Refusal
+
+Status = Literal[
+    "draft", "pending", "processing", "on_hold", "shipped", "delivered", "completed", "cancelled", "returned"
+]
+PaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
+FulfillmentStatus = Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]
+EntryType = Literal["comment", "status_change", "edit", "system"]
+Visibility = Literal["internal", "customer"]
+DuplicateReason = Literal["same_phone", "same_email", "same_customer", "same_address", "same_basket", "same_total"]
+
+TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
+    "draft": ("pending", "processing", "cancelled"),
+    "pending": ("processing", "on_hold", "cancelled"),
+    "processing": ("on_hold", "shipped", "completed", "cancelled"),
+    "on_hold": ("pending", "processing", "cancelled"),
+    "shipped": ("delivered", "returned"),
+    "delivered": ("completed", "returned"),
+    "completed": ("returned",),
+    "cancelled": (),
+    "returned": (),
+}
+# In these statuses, and only in these, units that are not shipped are reserved.
+HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
+
+
+class Source(msgspec.Struct):
+    """The app that placed the order."""
+
+    app_id: Annotated[int | None, Meta(description="The id of the app; null if an operator placed the order.")]
+    name: Annotated[str, Meta(description="The name of the app or operator when it placed the order.")]
+
+
+class Contact(msgspec.Struct, forbid_unknown_fields=True):
+    """The person to contact about the order: a snapshot that later changes of the customer do not affect."""
+
+    email: Annotated[Email | None, Meta(description="The email address; null if none is set.")] = None
+    phone: Phone | None = None
+    first_name: Annotated[Short | None, FIRST_NAME] = None
+    last_name: Annotated[Short | None, LAST_NAME] = None
+
+
+class OrderAddress(msgspec.Struct, forbid_unknown_fields=True):
+    """A shipping or billing address: a snapshot that later changes of the customer do not affect."""
+
+    first_name: Annotated[Short | None, FIRST_NAME] = None
+    last_name: Annotated[Short | None, LAST_NAME] = None
+    company: Annotated[Short | None, COMPANY] = None
+    phone: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="A phone number, stored as it is sent; null if none is set."),
+    ] = None
+    address1: Annotated[
+        Short | None, Meta(description="The first line: street and house number; null if none is set.")
+    ] = None
+    address2: Annotated[Short | None, ADDRESS2] = None
+    city: Annotated[Short | None, CITY] = None
+    district: Annotated[Short | None, DISTRICT] = None
+    province: Annotated[Short | None, PROVINCE] = None
+    province_code: Annotated[Annotated[str, Meta(max_length=16)] | None, PROVINCE_CODE] = None
+    postal_code: Annotated[Annotated[str, Meta(max_length=32)] | None, POSTAL_CODE] = None
+    country_code: Country | None = None
+    latitude: Annotated[Latitude | None, LATITUDE] = None
+    longitude: Annotated[Longitude | None, LONGITUDE] = None
 
 
 class Order(msgspec.Struct):
@@ -242,125 +287,6 @@ class Order(msgspec.Struct):
     created_at: CreatedAt
     updated_at: UpdatedAt
     version: Version
-
-
-class Author(msgspec.Struct):
-    type: Annotated[
-        str,
-        Meta(
-            description="`app`, `account` (a person on a page of the portal) or `operator`. Further values may follow."
-        ),
-    ]
-    id: Annotated[int | None, Meta(description="The id of the app; null for all others.")]
-    name: Annotated[str, Meta(description="The name of the app, person or operator at the time of the entry.")]
-
-
-class Comment(msgspec.Struct):
-    """An entry of an order's timeline: a comment, or a recorded change."""
-
-    id: Annotated[int, Meta(description="The id of the entry, assigned by Stoa.")]
-    order_id: Annotated[int, Meta(description="The id of the order.")]
-    type: Annotated[
-        EntryType,
-        Meta(
-            description="`comment` is a text that somebody wrote, `status_change` and `edit` record changes, and `system` records that the order was placed or copied."
-        ),
-    ]
-    visibility: Annotated[
-        Visibility,
-        Meta(
-            description="`customer` if the customer may see the entry; otherwise `internal`, the default, as all recorded changes are."
-        ),
-    ]
-    body: Annotated[
-        str | None,
-        Meta(
-            description="The text, up to 5,000 characters in a comment; null if a change has none. Written texts become `[erased]` when the customer is erased."
-        ),
-    ]
-    author: Annotated[Author, Meta(description="The app, person or operator that wrote the entry or made the change.")]
-    changes: Annotated[
-        dict[str, tuple[Any, Any]],
-        Meta(description="The old and the new value of each changed field, by its name; empty in a comment."),
-    ]
-    created_at: CreatedAt
-
-
-class Duplicate(msgspec.Struct):
-    """Another order that is a suspected duplicate of this one, or a copy of it."""
-
-    order_id: Annotated[int, Meta(description="The id of the other order.")]
-    number: Annotated[int, Meta(description="The number of the other order.")]
-    kind: Annotated[
-        DuplicateKind,
-        Meta(
-            description="`suspected` if both may be the same purchase, `copy` if the other order was copied from this one on request."
-        ),
-    ]
-    score: Annotated[float, Meta(description="The confidence, from 0 to 1; always 1 for a copy.")]
-    reasons: Annotated[list[DuplicateReason], Meta(description="What both orders have in common; empty for a copy.")]
-    seconds_apart: Annotated[int, Meta(description="The seconds between the `placed_at` of both orders.")]
-    status: Annotated[Status, Meta(description="The status of the other order.")]
-    total: Annotated[Money, Meta(description="The total of the other order.")]
-
-
-# --- lists ---------------------------------------------------------------------------------------------------------
-
-ORDERS = ListOf(
-    filters={
-        "ids": Ids(description="Orders with these ids."),
-        "status": Choices(values=get_args(Status), description="One or more of these statuses."),
-        "payment_status": Choices(values=get_args(PaymentStatus), description="One or more of these."),
-        "fulfillment_status": Choices(values=get_args(FulfillmentStatus), description="One or more of these."),
-        "customer_id": Ids(description="Orders of these customers."),
-        "email": EmailText(description="Orders with this email address as contact, in any case.", longest=254),
-        "phone": PhoneText(description="Orders with this phone number as contact, in any spelling.", longest=40),
-        "sku": Texts(description="Orders with a line item of one of these SKUs.", longest=100),
-        "number": Number(description="The order with this number."),
-        "external_id": Text(description="The order with this external id."),
-        "total": MoneyRange(description="The total, or a range of it."),
-        "placed_at": MomentRange(description="The time of placement, or a range of it."),
-        "created_at": MomentRange(
-            description="The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier."
-        ),
-        "tag": Term(kind="tag", description="Orders with this tag, ignoring case."),
-        "q": Words(
-            description="Each word must be the beginning of a word of the contact's name or email address, or of the order number."
-        ),
-        "metadata": Entries(description="Orders with this metadata value, as in `metadata[channel]=pos`."),
-        "has_suspected_duplicates": Flag(description="Whether the order has suspected duplicates."),
-        "updated_since": Moment(description="Orders that changed in any way at or after this time."),
-    },
-    sorts={
-        "id": int,
-        "number": int,
-        "total": int,
-        "placed_at": datetime,
-        "created_at": datetime,
-        "updated_at": datetime,
-    },
-)
-
-COMMENTS = ListOf(
-    filters={
-        "type": Choices(values=get_args(EntryType), description="One or more of these types."),
-        "visibility": Choices(
-            values=get_args(Visibility), description="Entries with one or more of these visibilities."
-        ),
-        "updated_since": Moment(description="Entries written at or after this time. Entries never change."),
-    },
-    sorts={"id": int},
-    default_sort=("-id",),
-)
-
-DUPLICATES = ListOf(
-    filters={
-        "kind": Choices(values=get_args(DuplicateKind), description="One or both of these kinds."),
-        "updated_since": Moment(description="Duplicates whose order changed at or after this time."),
-    },
-    sorts={"id": int},
-    default_sort=("-id",),
-)
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """An order in memory and as a stored document: its state, the parts of its document, and its search terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -10,46 +9,15 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.contract import Order
-from stoa.orders.parts import Allocation, FulfillmentStatus, LineItem, PaymentStatus, Status
-from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
+from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.line_items import Allocation
+from stoa.orders.records import FulfillmentState, RefundState, records_of, tracking_of
 from stoa.rest.problems import Fault, ValidationFailed
 from stoa.rest.request import DEFAULT_LOCATION, Call
 
-_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
-_LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
-_KEPT = (
-    "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
-    "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
-    "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
-)  # fmt: skip
-# The members that this release knows. Others were added by a later one.
-_MEMBERS = frozenset(Order.__struct_fields__)
-_LINE_MEMBERS = frozenset(LineItem.__struct_fields__) - {"total"}
 _NO_RECORDS = ',"fulfillments":[],"refunds":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
-_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
-_lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
-
-
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
-
-
-TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
-    "draft": ("pending", "processing", "cancelled"),
-    "pending": ("processing", "on_hold", "cancelled"),
-    "processing": ("on_hold", "shipped", "completed", "cancelled"),
-    "on_hold": ("pending", "processing", "cancelled"),
-    "shipped": ("delivered", "returned"),
-    "delivered": ("completed", "returned"),
-    "completed": ("returned",),
-    "cancelled": (),
-    "returned": (),
-}
-
-
-# In these statuses, and only in these, units that are not shipped are reserved.
-HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
 
 
 class LineState(msgspec.Struct):
@@ -214,17 +182,6 @@ class OrderState(msgspec.Struct, kw_only=True):
         return next((line for line in self.lines if line.id == line_id), None)
 
 
-def tracking_of(fulfillments: Sequence[FulfillmentState]) -> list[dict[str, Any]]:
-    """The parcels of fulfillments; a parcel that carries several fulfillments is listed once."""
-    parcels: list[dict[str, Any]] = []
-    known: list[dict[str, Any]] = []
-    for each in fulfillments:
-        if each.tracking is not None and each.tracking not in known:
-            known.append(each.tracking)
-            parcels.append({**each.tracking, "shipped_at": each.shipped_at})
-    return parcels
-
-
 class Parts(msgspec.Struct):
     """The parts that the database stores of a document, and joins when it is read."""
 
@@ -366,36 +323,6 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
         "allocations": [{"location": each.location, "quantity": each.quantity} for each in line.allocations],
         **line.unknown,
     }
-
-
-def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
-    """The state of a stored order."""
-    purchased, about = (_decoder.decode("{" + part[1:] + "}") for part in (parts.head, parts.person))
-    members = {**purchased, **about}
-    include = members["prices_include_tax"]
-    lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
-    amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
-    fulfillments = fulfillments_of(members)
-    return OrderState(
-        lines=lines,
-        fulfillments=fulfillments,
-        refunds=refunds_of(members, digits),
-        parcels=members["tracking"][len(tracking_of(fulfillments)) :],
-        **amounts,
-        **{name: members[name] for name in _KEPT},
-        unknown={name: value for name, value in purchased.items() if name not in _MEMBERS},
-        unknown_of_person={name: value for name, value in about.items() if name not in _MEMBERS},
-        **known,
-    )
-
-
-def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> LineState:
-    kept: dict[str, Any] = {name: value for name, value in members.items() if name in _LINE_MEMBERS}
-    for name in _LINE_AMOUNTS:
-        kept[name] = money.to_minor(Decimal(kept[name]), digits)
-    kept["allocations"] = [Allocation(**each) for each in kept["allocations"]]
-    unknown = {name: value for name, value in members.items() if name not in _LINE_MEMBERS and name != "total"}
-    return LineState(**kept, prices_include_tax=prices_include_tax, unknown=unknown)
 
 
 def terms_of(order: OrderState, store_id: int) -> str:

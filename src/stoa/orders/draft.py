@@ -15,9 +15,10 @@ from stoa.db.query import Executor
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.amounts import new_amounts
-from stoa.orders.bodies import READ_CUSTOMERS, NewLine, NewOrder
+from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
+from stoa.orders.contract import Contact, OrderAddress
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState
-from stoa.orders.parts import Contact, OrderAddress
+from stoa.orders.line_items import NewLine
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
 from stoa.rest.checks import MOST_FAULTS

@@ -10,12 +10,12 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, OrderChanges
-from stoa.orders.contract import ORDERS, DuplicateOrderSuspected, Order, OrderNotEditable
+from stoa.orders.contract import Contact, DuplicateOrderSuspected, Order, OrderAddress, OrderNotEditable
 from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
-from stoa.orders.parts import Contact, OrderAddress
+from stoa.orders.lists import ORDERS
 from stoa.orders.placement import place_orders
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update

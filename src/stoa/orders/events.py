@@ -3,7 +3,8 @@
 from typing import Any
 
 from stoa.events.outbox import Event
-from stoa.orders.contract import Comment, Order
+from stoa.orders.contract import Order
+from stoa.orders.lists import Comment
 from stoa.rest.patch import changes_between
 
 Changes = dict[str, tuple[Any, Any]]

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from stoa.orders.documents import TRANSITIONS, LineState, OrderState
-from stoa.orders.parts import MOST_FULFILLMENTS, MOST_PARCELS
-from stoa.orders.records import FulfilledUnits, FulfillmentState
+from stoa.orders.contract import TRANSITIONS
+from stoa.orders.documents import LineState, OrderState
+from stoa.orders.records import MOST_FULFILLMENTS, MOST_PARCELS, FulfilledUnits, FulfillmentState
 from stoa.rest.problems import Fault, ValidationFailed
 
 Units = Sequence[tuple[LineState, int]]

@@ -10,10 +10,10 @@ from stoa.customers.lookup import InlineCustomer
 from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
-from stoa.orders import queries, rows
+from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, settle
+from stoa.orders.contract import HOLDING, DuplicateReason
 from stoa.orders.documents import (
-    HOLDING,
     LineState,
     OrderState,
     Parts,
@@ -28,7 +28,6 @@ from stoa.orders.documents import (
 )
 from stoa.orders.draft import insufficient, reserve, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.parts import DuplicateReason
 from stoa.orders.rules import Traits, contribution
 from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup
@@ -169,9 +168,9 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
     return refusals
 
 
-def _order_row(placement: Placement, parts: Parts, store: Store) -> rows.OrderRow:
+def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.OrderRow:
     order = placement.order
-    return rows.OrderRow(
+    return input_rows.OrderRow(
         **msgspec.structs.asdict(order_columns(order, placement.traits, parts, store.id)),
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
@@ -179,9 +178,9 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> rows.OrderRo
     )
 
 
-def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> rows.OrderColumns:
+def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> input_rows.OrderColumns:
     """The columns of an order that every write stores."""
-    return rows.OrderColumns(
+    return input_rows.OrderColumns(
         id=order.id,
         external_id=order.external_id,
         status=order.status,
@@ -196,15 +195,15 @@ def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int
         head=parts.head,
         lines=parts.lines,
         person=parts.person,
-        edition=rows.EDITION,
+        edition=input_rows.EDITION,
         terms=terms_of(order, store_id),
     )
 
 
-def _placement_row(placement: Placement) -> rows.PlacementRow:
+def _placement_row(placement: Placement) -> input_rows.PlacementRow:
     order, call = placement.order, placement.call
     orders, spent = contribution(order)
-    return rows.PlacementRow(
+    return input_rows.PlacementRow(
         order_id=order.id,
         number=order.number,
         customer_id=order.customer_id,
@@ -218,9 +217,9 @@ def _placement_row(placement: Placement) -> rows.PlacementRow:
     )
 
 
-def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
+def _line_rows(order: OrderState) -> list[input_rows.NewLineRow]:
     return [
-        rows.NewLineRow(
+        input_rows.NewLineRow(
             order_id=order.id,
             id=line.id,
             product_id=line.product_id,
@@ -234,19 +233,19 @@ def _line_rows(order: OrderState) -> list[rows.NewLineRow]:
     ]
 
 
-def _allocation_rows(order: OrderState) -> list[rows.AllocationRow]:
+def _allocation_rows(order: OrderState) -> list[input_rows.AllocationRow]:
     return [
-        rows.AllocationRow(line_id=line.id, location=each.location, units=each.quantity)
+        input_rows.AllocationRow(line_id=line.id, location=each.location, units=each.quantity)
         for line in order.lines
         for each in line.allocations
         if each.location != DEFAULT_LOCATION
     ]
 
 
-def _event_rows(placements: Sequence[Placement]) -> list[rows.NewEventRow]:
+def _event_rows(placements: Sequence[Placement]) -> list[input_rows.NewEventRow]:
     events = [(each.order, event, changes) for each in placements for event, changes in each.events]
     return [
-        rows.NewEventRow(
+        input_rows.NewEventRow(
             order_id=order.id,
             n=n,
             id=new_id("evt"),
@@ -258,9 +257,9 @@ def _event_rows(placements: Sequence[Placement]) -> list[rows.NewEventRow]:
     ]
 
 
-def _suspect_rows(placement: Placement) -> list[rows.SuspectRow]:
+def _suspect_rows(placement: Placement) -> list[input_rows.SuspectRow]:
     return [
-        rows.SuspectRow(
+        input_rows.SuspectRow(
             order_id=placement.order.id,
             other_id=suspect.other.id,
             score=suspect.score,

@@ -13,13 +13,14 @@ from stoa.customers.phones import e164
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import Executor, hex_bytes, json_rows
 from stoa.events.outbox import Cause
-from stoa.orders import queries, rows
-from stoa.orders.bodies import READ_CUSTOMERS, NewLine, NewOrder
-from stoa.orders.contract import DuplicateOrderSuspected, Order
-from stoa.orders.documents import HOLDING, OrderState, document, parts_of, tail_of, time_text
+from stoa.orders import input_rows, queries
+from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
+from stoa.orders.contract import HOLDING, DuplicateOrderSuspected, Order
+from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
+from stoa.orders.line_items import NewLine
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls, StaleGroup
@@ -165,11 +166,11 @@ async def _related(
     return related
 
 
-def _related_query(index: int, placement: Placement, now: datetime) -> rows.RelatedQuery:
+def _related_query(index: int, placement: Placement, now: datetime) -> input_rows.RelatedQuery:
     traits, placed_at = placement.traits, placement.placed_at or now
     window = timedelta(hours=placement.window_hours or 0)
     compared = placement.window_hours is not None
-    return rows.RelatedQuery(
+    return input_rows.RelatedQuery(
         index=index,
         external_id=placement.order.external_id,
         customer_id=traits.customer_id if compared else None,

@@ -1,16 +1,97 @@
-"""The fulfillments and refunds of an order: their state, and the members of its document that hold them."""
+"""The fulfillments and refunds of an order: as callers see them, in memory, and in the stored document."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from stoa import money
 from stoa.events.outbox import Actor
-from stoa.orders.parts import ShipmentStatus
+from stoa.rest.checks import Money, Time
 
 Record = TypeVar("Record", bound=msgspec.Struct)
+ShipmentStatus = Literal["shipped", "delivered"]
+MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = 100
+CARRIER = Meta(description="The name of the carrier; null if it was not sent.")
+TRACKING_NUMBER = Meta(description="The carrier's tracking number; null if it was not sent.")
+TRACKING_URL = Meta(description="A page that shows where the parcel is; null if it was not sent.")
+
+
+class Tracking(msgspec.Struct):
+    """A shipped parcel."""
+
+    carrier: Annotated[str | None, CARRIER]
+    number: Annotated[str | None, TRACKING_NUMBER]
+    url: Annotated[str | None, TRACKING_URL]
+    shipped_at: Annotated[
+        Time,
+        Meta(
+            description="The time of the shipment, in UTC; for a parcel without a fulfillment, the time at which it was added."
+        ),
+    ]
+
+
+class FulfillmentTracking(msgspec.Struct):
+    """How to follow the parcel of a fulfillment."""
+
+    carrier: Annotated[str | None, CARRIER]
+    number: Annotated[str | None, TRACKING_NUMBER]
+    url: Annotated[str | None, TRACKING_URL]
+
+
+class FulfillmentLine(msgspec.Struct):
+    """The units of a line item in a fulfillment."""
+
+    line_item_id: Annotated[int, Meta(description="The id of a line item of the order.")]
+    quantity: Annotated[int, Meta(description="The shipped units of this line item, at least 1.")]
+
+
+class Fulfillment(msgspec.Struct):
+    """Units that were shipped together. Each request that ships units makes exactly one."""
+
+    id: Annotated[int, Meta(description="1, 2, 3 and so on within the order. It never changes.")]
+    line_items: Annotated[
+        list[FulfillmentLine],
+        Meta(description="The shipped units. Returns do not change them: see `returned_quantity` of the line item."),
+    ]
+    tracking: Annotated[
+        FulfillmentTracking | None, Meta(description="Null until tracking is sent, and after the customer is erased.")
+    ]
+    status: Annotated[ShipmentStatus, Meta(description="`shipped`, then `delivered`.")]
+    shipped_at: Annotated[Time, Meta(description="The time at which Stoa recorded the shipment.")]
+    delivered_at: Annotated[Time | None, Meta(description="The time at which Stoa recorded the delivery, or null.")]
+
+
+class RefundLine(msgspec.Struct):
+    """The refunded units of a line item."""
+
+    line_item_id: Annotated[int, Meta(description="The id of a line item; the line item may have been removed since.")]
+    quantity: Annotated[int, Meta(description="The refunded units, at least 1.")]
+    amount: Annotated[Money, Meta(description="The part of the refund's `amount` for these units.")]
+    restock: Annotated[bool, Meta(description="Whether the refund returned the units to stock.")]
+
+
+class Refund(msgspec.Struct):
+    """Money that was returned to the customer. The amounts of all refunds add up to `amount_refunded` of the order."""
+
+    id: Annotated[int, Meta(description="1, 2, 3 and so on within the order. It never changes.")]
+    amount: Annotated[
+        Money,
+        Meta(description="The returned money: the amounts of the line items, if there are any, and `shipping_amount`."),
+    ]
+    shipping_amount: Annotated[Money, Meta(description="The part of `amount` that refunds shipping; 0 by default.")]
+    reason: Annotated[str | None, Meta(description="Why; null if not sent, and after the customer is erased.")]
+    note: Annotated[
+        str | None, Meta(description="A note for staff; null if not sent, and after the customer is erased.")
+    ]
+    line_items: Annotated[list[RefundLine], Meta(description="The refunded units; empty if only an amount was sent.")]
+    actor: Annotated[Actor, Meta(description="The app, person or operator that refunded.")]
+    created_at: Annotated[Time, Meta(description="The time of the refund.")]
+
+
+# --- in memory -------------------------------------------------------------------------------------------------------
 
 
 class FulfilledUnits(msgspec.Struct, frozen=True):
@@ -74,6 +155,17 @@ def refunds_of(members: Mapping[str, Any], digits: int) -> list[RefundState]:
         return money.to_minor(Decimal(text), digits)
 
     return [_record(_converted(refund, minor), RefundState, RefundedUnits) for refund in members["refunds"]]
+
+
+def tracking_of(fulfillments: Sequence[FulfillmentState]) -> list[dict[str, Any]]:
+    """The parcels of fulfillments; a parcel that carries several fulfillments is listed once."""
+    parcels: list[dict[str, Any]] = []
+    known: list[dict[str, Any]] = []
+    for each in fulfillments:
+        if each.tracking is not None and each.tracking not in known:
+            known.append(each.tracking)
+            parcels.append({**each.tracking, "shipped_at": each.shipped_at})
+    return parcels
 
 
 def _document(record: FulfillmentState | RefundState) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import msgspec
 
 from stoa import money
 from stoa.events.outbox import Actor
+from stoa.orders.bodies import NewRefund
 from stoa.orders.contract import RefundExceedsPayment
 from stoa.orders.documents import LineState, OrderState
 from stoa.orders.fulfillments import take_back
-from stoa.orders.parts import MOST_REFUNDS
-from stoa.orders.records import RefundedUnits, RefundState
-from stoa.orders.status_bodies import NewRefund
+from stoa.orders.records import MOST_REFUNDS, RefundedUnits, RefundState
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
 

@@ -10,11 +10,19 @@ import msgspec
 from stoa import money, terms
 from stoa.customers.contract import email_key
 from stoa.orders.allocation import by_location, held_units
-from stoa.orders.contract import IllegalTransition, OrderNotEditable, OrderNotPaid
-from stoa.orders.documents import HOLDING, TRANSITIONS, LineState, OrderState
+from stoa.orders.bodies import Portion
+from stoa.orders.contract import (
+    HOLDING,
+    TRANSITIONS,
+    DuplicateReason,
+    IllegalTransition,
+    OrderNotEditable,
+    OrderNotPaid,
+    PaymentStatus,
+    Status,
+)
+from stoa.orders.documents import LineState, OrderState
 from stoa.orders.fulfillments import arrive, deliver, ship, take_back
-from stoa.orders.parts import DuplicateReason, PaymentStatus, Status
-from stoa.orders.status_bodies import Portion
 from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
 PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {

@@ -7,6 +7,7 @@ import msgspec
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.bodies import NewRefund, StatusChange
 from stoa.orders.contract import IllegalTransition, Order, OrderNotPaid, RefundExceedsPayment
 from stoa.orders.documents import OrderState, actor_of, document_of, time_text
 from stoa.orders.endpoints import get_order
@@ -15,7 +16,6 @@ from stoa.orders.examples import STATUS_CHANGE
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.refunds import Occasion, add_refund, refund
 from stoa.orders.rules import change_payment, change_status
-from stoa.orders.status_bodies import NewRefund, StatusChange
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.endpoint import One, Routes
 from stoa.rest.problems import Fault, ValidationFailed, counted

@@ -2,26 +2,43 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from stoa import money
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
 from stoa.db.query import json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.inventory.queries import Move, large_variants, move_stock
-from stoa.orders import queries, rows
+from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, held_units, settle
-from stoa.orders.documents import OrderState, Parts, actor_of, author_of, check_size, order_of, parts_of
+from stoa.orders.contract import EntryType, Order
+from stoa.orders.documents import LineState, OrderState, Parts, actor_of, author_of, check_size, parts_of
 from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.insert import lock_levels, order_columns
-from stoa.orders.parts import EntryType
+from stoa.orders.line_items import Allocation, LineItem
+from stoa.orders.records import fulfillments_of, refunds_of, tracking_of
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
 from stoa.rest.request import Call, Store, Subject
+
+_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
+_LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
+_KEPT = (
+    "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
+    "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
+    "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
+)  # fmt: skip
+# The members that this release knows. Others were added by a later one.
+_MEMBERS = frozenset(Order.__struct_fields__)
+_LINE_MEMBERS = frozenset(LineItem.__struct_fields__) - {"total"}
+_decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_lines_decoder = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 
 
 class Entry(msgspec.Struct):
@@ -57,6 +74,36 @@ def stored_order(row: queries.StoredOrder, store: Store) -> OrderState:
     return order_of(parts, store.digits, id=row.id, version=row.version, suspected_duplicates=row.suspected_duplicates)
 
 
+def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
+    """The state of a stored order."""
+    purchased, about = (_decoder.decode("{" + part[1:] + "}") for part in (parts.head, parts.person))
+    members = {**purchased, **about}
+    include = members["prices_include_tax"]
+    lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
+    amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
+    fulfillments = fulfillments_of(members)
+    return OrderState(
+        lines=lines,
+        fulfillments=fulfillments,
+        refunds=refunds_of(members, digits),
+        parcels=members["tracking"][len(tracking_of(fulfillments)) :],
+        **amounts,
+        **{name: members[name] for name in _KEPT},
+        unknown={name: value for name, value in purchased.items() if name not in _MEMBERS},
+        unknown_of_person={name: value for name, value in about.items() if name not in _MEMBERS},
+        **known,
+    )
+
+
+def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> LineState:
+    kept: dict[str, Any] = {name: value for name, value in members.items() if name in _LINE_MEMBERS}
+    for name in _LINE_AMOUNTS:
+        kept[name] = money.to_minor(Decimal(kept[name]), digits)
+    kept["allocations"] = [Allocation(**each) for each in kept["allocations"]]
+    unknown = {name: value for name, value in members.items() if name not in _LINE_MEMBERS and name != "total"}
+    return LineState(**kept, prices_include_tax=prices_include_tax, unknown=unknown)
+
+
 async def update(call: Call, before: OrderState, order: OrderState, consequences: Consequences) -> One[Any]:
     """Store a changed order and move its stock; if stock is insufficient, refuse, and the transaction is rolled back."""
     await _allocate(call, before, order, consequences.pointers)
@@ -71,10 +118,12 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
             call.request_id,
             json_rows([_order_row(call, before, order, parts)]),
             json_rows(_line_rows(order) if order.lines != before.lines else []),
-            json_rows([rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]),
+            json_rows(
+                [input_rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]
+            ),
             json_rows(
                 [
-                    rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
+                    input_rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
                     for n, (event, changes) in enumerate(consequences.events)
                 ]
             ),
@@ -92,9 +141,9 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
     return One(stored.doc, stored.version)
 
 
-def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> rows.ChangedOrderRow:
+def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> input_rows.ChangedOrderRow:
     (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
-    return rows.ChangedOrderRow(
+    return input_rows.ChangedOrderRow(
         **msgspec.structs.asdict(order_columns(order, traits_of(order), parts, call.store_id)),
         fulfillment_status=order.fulfillment_status,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
@@ -103,9 +152,9 @@ def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) 
     )
 
 
-def _line_rows(order: OrderState) -> list[rows.LineRow]:
+def _line_rows(order: OrderState) -> list[input_rows.LineRow]:
     return [
-        rows.LineRow(
+        input_rows.LineRow(
             id=line.id,
             variant_id=line.variant_id,
             sku=line.sku,

@@ -8,15 +8,15 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.problems import Fault
 
 
-class Place(msgspec.Struct, frozen=True):
-    """The place that a request gives to a variant: its position, if any, and whether it becomes the default."""
+class WantedPosition(msgspec.Struct, frozen=True):
+    """The position that a request gives to a variant, if any, and whether the variant becomes the default."""
 
     variant: VariantCopy
     position: int | None
     is_default: bool
 
 
-def arrange(product: ProductCopy, wanted: Sequence[Place]) -> bool:
+def arrange(product: ProductCopy, wanted: Sequence[WantedPosition]) -> bool:
     """Move variants to their positions, and make one the default. Returns whether anything changed.
 
     Lower positions are filled first, so that a whole new order gives each variant exactly its position.
@@ -33,19 +33,19 @@ def arrange(product: ProductCopy, wanted: Sequence[Place]) -> bool:
     for position, variant in moved:
         order.insert(position - 1, variant)
     for position, variant in enumerate(order, 1):
-        variant.moved |= id(variant) in moving and variant.fields["position"] != position
-        variant.set_fields({"position": position})
+        variant.moved |= id(variant) in moving and variant.fields.position != position
+        variant.set_fields(position=position)
     for default in defaults:
         for variant in product.live:
-            variant.set_fields({"is_default": variant is default})
+            variant.set_fields(is_default=variant is default)
     changed = any(old is not variant.fields for old, variant in zip(before, product.live, strict=True))
     product.touched |= changed
     return changed
 
 
-def place_faults(places: Sequence[tuple[int | None, bool]]) -> list[Fault]:
+def position_faults(wanted: Sequence[tuple[int | None, bool]]) -> list[Fault]:
     """Faults unless the variants of a request have different positions and at most one of them is the default."""
-    positions, defaults = [place[0] for place in places], [place[1] for place in places]
+    positions, defaults = [each[0] for each in wanted], [each[1] for each in wanted]
     return [
         *(
             Fault(f"/variants/{index}/position", "invalid_format", "is also the position of another variant")
@@ -61,4 +61,4 @@ def place_faults(places: Sequence[tuple[int | None, bool]]) -> list[Fault]:
 
 
 def in_order(product: ProductCopy) -> list[VariantCopy]:
-    return sorted(product.live, key=lambda variant: variant.fields["position"])
+    return sorted(product.live, key=lambda variant: variant.fields.position)

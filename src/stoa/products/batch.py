@@ -163,14 +163,14 @@ def _states_version(item: BatchItem) -> bool:
 
 
 @contextmanager
-def _pointing_to(place: str, beside: Collection[str] = ()) -> Generator[None]:
-    """Make the faults of a part of an item point to its place, except those in members that the item has `beside` it."""
+def _pointing_to(pointer: str, beside: Collection[str] = ()) -> Generator[None]:
+    """Make the faults of a part of an item point into that part, except those in members that the item has `beside` it."""
     try:
         yield
     except Refusal as refusal:
         for fault in refusal.faults:
             if fault.pointer[1:] not in beside:
-                fault.pointer = f"{place}{fault.pointer}"
+                fault.pointer = f"{pointer}{fault.pointer}"
         raise
 
 
@@ -178,8 +178,8 @@ def _refuse_other_keys(item: BatchItem, product: ProductCopy) -> None:
     """Refuse an item whose keys name different products: it is a mistake, and one of the keys would be ignored."""
     matches = {
         "id": item.id in (None, product.id),
-        "sku": item.sku is None or any(variant.fields["sku"] == item.sku for variant in product.live),
-        "external_id": item.external_id in (None, product.fields["external_id"]),
+        "sku": item.sku is None or any(variant.fields.sku == item.sku for variant in product.live),
+        "external_id": item.external_id in (None, product.fields.external_id),
     }
     faults = [
         Fault(f"/{name}", "key_mismatch", f"is not the {name} of the product that the item names")
@@ -270,7 +270,7 @@ def _apply_to_variant(workspace: ProductWorkspace, item: VariantItem, store: Sto
             fault = Fault("/sku", "unknown_sku", "no variant of this store has this SKU")
         raise ValidationFailed("The variant does not exist.", faults=[fault])
     product, variant = found
-    if item.sku not in (None, variant.fields["sku"]):
+    if item.sku not in (None, variant.fields.sku):
         fault = Fault("/sku", "key_mismatch", "is not the sku of the variant that the item names")
         raise ValidationFailed("The keys of the item name different variants.", faults=[fault])
     if product.touched and (item.if_version is not None or item.data.keys() & _READ_ONLY):

@@ -13,15 +13,20 @@ from stoa.products.contract import (
     Quantity,
     Seo,
     Sku,
-    Slug,
     Status,
     Weight,
     WeightUnit,
 )
 from stoa.rest.batch import Mode
-from stoa.rest.checks import Money
+from stoa.rest.checks import Money, worded
 from stoa.rest.fields import ExternalId, Metadata, MetadataChanges, Name, Short, Tag, Url
 from stoa.rest.scopes import fields_of, requires
+
+Slug = Annotated[
+    str,
+    Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
+    worded("must consist of a-z, 0-9 and single hyphens between them, such as linen-shirt"),
+]
 
 
 class NewStock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,6 +1,5 @@
-"""The public contract of products and variants: resources, list filters and errors."""
+"""The public contract of products and variants: resources and errors."""
 
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -10,20 +9,6 @@ from msgspec import UNSET, Meta, UnsetType
 from stoa.db.editions import added
 from stoa.rest.checks import Money, Time, accepted_by, decimal_within, worded
 from stoa.rest.fields import CreatedAt, Name, Short, ShownMetadata, UpdatedAt, Url, Version
-from stoa.rest.filters import (
-    Choices,
-    Entries,
-    Flag,
-    Ids,
-    Moment,
-    MomentRange,
-    MoneyRange,
-    Term,
-    Text,
-    Texts,
-    Words,
-)
-from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal
 
 Status = Literal["active", "draft", "archived"]
@@ -34,11 +19,6 @@ _TRIMMED = worded(
     pattern=r"^[^\s\x00\x1c-\x1f\x85]([^\x00\n\r\u2028\u2029]*[^\s\x00\x1c-\x1f\x85])?$",
 )
 Sku = Annotated[str, Meta(min_length=1, max_length=100), _TRIMMED]
-Slug = Annotated[
-    str,
-    Meta(min_length=1, max_length=255, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
-    worded("must consist of a-z, 0-9 and single hyphens between them, such as linen-shirt"),
-]
 
 
 def has_check_digit(gtin: str) -> bool:
@@ -364,48 +344,3 @@ class SkuTaken(Refusal):
     """Another variant of the store has this SKU. `existing_id` is the id of its product."""
 
     status, code, title = 409, "sku_taken", "The SKU is taken"
-
-
-PRODUCTS = ListOf(
-    filters={
-        "status": Choices(values=("active", "draft", "archived"), description="One or more of these statuses."),
-        "ids": Ids(description="Products with these ids."),
-        "sku": Texts(description="Products of the variants with these SKUs.", longest=100),
-        "barcode": Texts(description="Products of variants with these barcodes.", longest=100),
-        "gtin": Texts(description="Products of variants with these GTINs.", longest=14),
-        "brand": Term(kind="brand", description="Products of this brand, ignoring case."),
-        "category": Term(
-            kind="category", description="This category or any below it, such as `Home/Kitchen`, ignoring case."
-        ),
-        "tag": Term(kind="tag", description="Products with this tag, ignoring case."),
-        "price": MoneyRange(description="The price, or a price range."),
-        "in_stock": Flag(description="Whether any variant can be bought now."),
-        "q": Words(
-            description="Text search. Each word must be the start of a word in the name, brand, category, tags, SKU or barcode."
-        ),
-        "external_id": Text(description="The product with this external id."),
-        "metadata": Entries(description="Products with this metadata value, as in `metadata[material]=linen`."),
-        "created_at": MomentRange(description="The time of creation, or a time range."),
-        "updated_since": Moment(description="Products changed at or after this time, including stock and metadata."),
-    },
-    sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime},
-    includes=("variants", "inventory"),
-    deletable=True,
-)
-
-VARIANTS = ListOf(
-    filters={
-        "ids": Ids(description="Variants with these ids."),
-        "product_id": Ids(description="Variants of these products."),
-        "sku": Texts(description="The variants with these SKUs.", longest=100),
-        "barcode": Texts(description="Variants with these barcodes.", longest=100),
-        "gtin": Texts(description="Variants with these GTINs.", longest=14),
-        "external_id": Text(description="The variant with this external id."),
-        "updated_since": Moment(description="Variants changed at or after this time, including stock."),
-    },
-    sorts={"id": int, "created_at": datetime, "updated_at": datetime},
-    deletable=True,
-)
-PRODUCT_VARIANTS = msgspec.structs.replace(
-    VARIANTS, filters={name: kind for name, kind in VARIANTS.filters.items() if name != "product_id"}
-)

@@ -1,15 +1,17 @@
-"""The stored form of products and variants: defaults, keys and search terms, built without a database."""
+"""The stored form of products and variants: their members, keys and search terms, built without a database."""
 
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from stoa import money, terms
-from stoa.db.editions import Part, added_members, edition_of
-from stoa.products.contract import Product, Variant
+from stoa.db.documents import fields_of, head_of
+from stoa.db.editions import Part, edition_of
+from stoa.products.contract import Product, Status, Variant, WeightUnit
+from stoa.rest.patch import is_same
 
 # Variants and their stock are rows of their own.
 PARTS = (
@@ -18,54 +20,90 @@ PARTS = (
 )
 PRODUCT_EDITION, VARIANT_EDITION = (edition_of([part]) for part in PARTS)
 
-# The members of a document's head with their defaults, in the order that callers see.
-PRODUCT_DEFAULTS: dict[str, Any] = {
-    "name": "",
-    "price": "0",
-    "external_id": None,
-    "slug": "",
-    "description": None,
-    "status": "active",
-    "compare_at_price": None,
-    "cost_price": None,
-    "currency": "",
-    "sku": None,
-    "barcode": None,
-    "brand": None,
-    "category": None,
-    "tags": [],
-    "images": [],
-    "options": [],
-    "variants_count": 0,
-    "weight": None,
-    "weight_unit": "kg",
-    "requires_shipping": True,
-    "taxable": True,
-    "track_inventory": True,
-    "seo": {"title": None, "description": None},
-    "metadata": {},
-    **added_members(Product),
-}
-VARIANT_DEFAULTS: dict[str, Any] = {
-    "title": "Default",
-    "option_values": {},
-    "sku": None,
-    "barcode": None,
-    "price": None,
-    "effective_price": "0",
-    "compare_at_price": None,
-    "cost_price": None,
-    "weight": None,
-    "image_id": None,
-    "position": 1,
-    "is_default": False,
-    "track_inventory": True,
-    "allow_backorder": False,
-    "low_stock_threshold": None,
-    "external_id": None,
-    "metadata": {},
-    **added_members(Variant),
-}
+
+class ProductFields(msgspec.Struct, frozen=True):
+    """The stored members of a product, in the order of its document; amounts are text. The defaults are those of a new one."""
+
+    name: str = ""
+    price: str = "0"
+    external_id: str | None = None
+    slug: str = ""
+    description: str | None = None
+    status: Status = "active"
+    compare_at_price: str | None = None
+    cost_price: str | None = None
+    currency: str = ""
+    sku: str | None = None
+    barcode: str | None = None
+    brand: str | None = None
+    category: str | None = None
+    tags: list[str] = []
+    images: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = []
+    variants_count: int = 0
+    weight: Decimal | int | None = None
+    weight_unit: WeightUnit = "kg"
+    requires_shipping: bool = True
+    taxable: bool = True
+    track_inventory: bool = True
+    seo: dict[str, Any] = msgspec.field(default_factory=lambda: {"title": None, "description": None})
+    metadata: dict[str, Any] = {}
+
+
+class VariantFields(msgspec.Struct, frozen=True):
+    """The stored members of a variant, likewise."""
+
+    title: str = "Default"
+    option_values: dict[str, str] = {}
+    sku: str | None = None
+    barcode: str | None = None
+    price: str | None = None
+    effective_price: str = "0"
+    compare_at_price: str | None = None
+    cost_price: str | None = None
+    weight: Decimal | int | None = None
+    image_id: int | None = None
+    position: int = 1
+    is_default: bool = False
+    track_inventory: bool = True
+    allow_backorder: bool = False
+    low_stock_threshold: int | None = None
+    external_id: str | None = None
+    metadata: dict[str, Any] = {}
+    gtin: str | None = None
+
+
+Fields = TypeVar("Fields", ProductFields, VariantFields)
+_NAMES = {kind: frozenset(kind.__struct_fields__) for kind in (ProductFields, VariantFields)}
+
+
+def split(kind: type[Fields], head: str) -> tuple[Fields, dict[str, Any]]:
+    """The members of a stored head, and those that a later release added, which are kept."""
+    members, names = fields_of(head), _NAMES[kind]
+    if members.keys() <= names:
+        return kind(**members), {}
+    unknown = {name: value for name, value in members.items() if name not in names}
+    return kind(**{name: value for name, value in members.items() if name in names}), unknown
+
+
+def join(fields: ProductFields | VariantFields, unknown: Mapping[str, Any]) -> str:
+    """The head to store."""
+    return head_of({**members_of(fields), **unknown} if unknown else fields)
+
+
+def members_of(fields: ProductFields | VariantFields) -> dict[str, Any]:
+    """The members by name."""
+    return msgspec.structs.asdict(fields)
+
+
+def changes_between(before: Fields, after: Fields) -> dict[str, tuple[Any, Any]]:
+    """The old and new values of the members that differ as JSON."""
+    changes: dict[str, tuple[Any, Any]] = {}
+    for name in before.__struct_fields__ if after is not before else ():
+        old, new = getattr(before, name), getattr(after, name)
+        if new is not old and not is_same(old, new):
+            changes[name] = (old, new)
+    return changes
 
 
 def minor(amount: str | None) -> int | None:
@@ -85,17 +123,17 @@ def slug_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", "-".join(terms.words(name))).strip("-")[:255].strip("-") or "product"
 
 
-def terms_of(product: Mapping[str, Any], variants: Iterable[Mapping[str, Any]], store_id: int) -> str:
+def terms_of(product: ProductFields, variants: Iterable[VariantFields], store_id: int) -> str:
     """The search terms of a product, as a tsvector; a category is also found by each of its parents."""
-    text = [product["name"], product["brand"] or "", product["category"] or "", *product["tags"]]
+    text = [product.name, product.brand or "", product.category or "", *product.tags]
     for variant in variants:
-        text += [variant["sku"] or "", variant["barcode"] or ""]
+        text += [variant.sku or "", variant.barcode or ""]
     found = {terms.lexeme(store_id, "word", word) for word in terms.words(" ".join(text))}
-    found |= {terms.lexeme(store_id, "tag", tag) for tag in product["tags"]}
-    found |= {terms.lexeme(store_id, "meta", terms.entry(k, v)) for k, v in product["metadata"].items()}
-    if product["brand"]:
-        found.add(terms.lexeme(store_id, "brand", product["brand"]))
-    if product["category"]:
-        parts = product["category"].split("/")
+    found |= {terms.lexeme(store_id, "tag", tag) for tag in product.tags}
+    found |= {terms.lexeme(store_id, "meta", terms.entry(k, v)) for k, v in product.metadata.items()}
+    if product.brand:
+        found.add(terms.lexeme(store_id, "brand", product.brand))
+    if product.category:
+        parts = product.category.split("/")
         found |= {terms.lexeme(store_id, "category", "/".join(parts[: n + 1])) for n in range(len(parts))}
     return terms.vector(found)

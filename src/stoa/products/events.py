@@ -4,9 +4,9 @@ from typing import Any
 
 from stoa.events.outbox import Event
 from stoa.products.contract import Product, Variant
+from stoa.products.documents import changes_between
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.lists import Tombstone
-from stoa.rest.patch import changes_between
 
 
 class ProductCreated(Event):

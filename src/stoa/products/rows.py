@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from stoa.products.arrangement import Place, arrange, place_faults
+from stoa.products.arrangement import WantedPosition, arrange, position_faults
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import Product, Variant
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, refuse, set_stock
@@ -108,7 +108,7 @@ def _has_new_sku(product: ProductCopy, row: Mapping[str, Any]) -> bool:
     """Whether a row has another `sku` beside the product: a SKU belongs to a variant, and changes only there, as in a PATCH."""
     if "sku" not in row or (len(product.live) > 1 and not row.get("variants")):
         return False  # of several variants, the SKU names one
-    known = [product.fields["sku"], *(variant.fields["sku"] for variant in product.live)]
+    known = [product.fields.sku, *(variant.fields.sku for variant in product.live)]
     return row["sku"] not in [*known, *skus_in({"variants": row.get("variants")})]
 
 
@@ -127,23 +127,23 @@ def _changed_by_row(product: ProductCopy, row: Mapping[str, Any], store: Store) 
         raise ValidationFailed("variants must be an array.", faults=[fault])
     if not variants:
         variants = variant_on_product(product, row)
-    places: list[Place] = []
+    wanted: list[WantedPosition] = []
     for index, each in enumerate(cast("list[Any]", variants)):
         try:
-            variant_changed, place = _variant_by_row(product, each, store)
+            variant_changed, position = _variant_by_row(product, each, store)
             changed |= variant_changed
-            places.append(place)
+            wanted.append(position)
         except Refusal as refusal:
             for fault in refusal.faults:
                 fault.pointer = f"/variants/{index}{fault.pointer}" if "variants" in row else fault.pointer
             raise
     # Together, because a row describes the order of its variants as a whole.
-    refuse(place_faults([(place.position, place.is_default) for place in places]))
-    return arrange(product, places) or changed
+    refuse(position_faults([(each.position, each.is_default) for each in wanted]))
+    return arrange(product, wanted) or changed
 
 
-def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool, Place]:
-    """Apply a row to its variant. Returns whether anything changed, and the place that the row gives to the variant."""
+def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool, WantedPosition]:
+    """Apply a row to its variant. Returns whether anything changed, and the position that the row gives to the variant."""
     if not isinstance(row, dict):
         raise ValidationFailed("A variant must be an object.", faults=[Fault("", "invalid_type", "must be an object")])
     members: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
@@ -151,18 +151,18 @@ def _variant_by_row(product: ProductCopy, row: Any, store: Store) -> tuple[bool,
     if variant is None:
         new = convert(_new_variant_row(members), NewVariant, digits=store.digits)
         added = add_variant(product, msgspec.structs.replace(new, position=None, is_default=False), store)
-        return True, Place(added, new.position, new.is_default)
+        return True, WantedPosition(added, new.position, new.is_default)
     stock = on_hand_only(members.get("stock", {}))
     patch = {n: v for n, v in members.items() if n not in _MAINTAINED_OF_VARIANT and n != "stock"}
     body = convert(patch, VariantChanges, digits=store.digits)
     # A false `is_default` in an export only says that another variant is the default.
-    place = Place(variant, None if body.position is UNSET else body.position, body.is_default is True)
-    unplaced = msgspec.structs.replace(body, position=UNSET, is_default=UNSET)
-    changed = change_variant(product, variant, unplaced, patch, store)
+    position = WantedPosition(variant, None if body.position is UNSET else body.position, body.is_default is True)
+    unmoved = msgspec.structs.replace(body, position=UNSET, is_default=UNSET)
+    changed = change_variant(product, variant, unmoved, patch, store)
     convert({"stock": stock}, NewVariant, digits=store.digits)
     if "on_hand" in stock:
         changed |= set_stock(product, variant, stock["on_hand"])
-    return changed, place
+    return changed, position
 
 
 def find_variant(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | None:
@@ -170,7 +170,7 @@ def find_variant(product: ProductCopy, row: Mapping[str, Any]) -> VariantCopy | 
     named = [name for name in ("id", "sku", "option_values") if row.get(name) is not None]
     for name in named:
         for variant in product.live:
-            if (variant.id if name == "id" else variant.fields[name]) == row[name]:
+            if (variant.id if name == "id" else getattr(variant.fields, name)) == row[name]:
                 return variant
         if name == "id":
             fault = Fault("/id", "unknown_variant", "no variant of this product has this id")
@@ -185,7 +185,7 @@ def variant_on_product(product: ProductCopy, row: Mapping[str, Any]) -> list[dic
         return []
     if len(product.live) == 1:
         return [{"id": product.live[0].id, **only} if product.live[0].id else only]
-    if row.get("sku") is not None and any(variant.fields["sku"] == row["sku"] for variant in product.live):
+    if row.get("sku") is not None and any(variant.fields.sku == row["sku"] for variant in product.live):
         return [only]
     _refuse_ambiguous(only)
     return []

@@ -9,19 +9,19 @@ from msgspec import UNSET, UnsetType
 
 from stoa import money
 from stoa.products import options
-from stoa.products.arrangement import Place, arrange, in_order, place_faults
+from stoa.products.arrangement import WantedPosition, arrange, in_order, position_faults
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import MOST_VARIANTS
-from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
-from stoa.products.working_copy import Level, ProductCopy, VariantCopy
+from stoa.products.documents import ProductFields, VariantFields, changes_between, members_of, options_key, slug_of
+from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
 from stoa.rest.checks import MOST_FAULTS
-from stoa.rest.patch import is_same, merge
+from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
 from stoa.rest.request import DEFAULT_LOCATION, Store
 
 MOST_METADATA = 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"
-_PLACE = ("position", "is_default")
+_ARRANGED = ("position", "is_default")
 _AMOUNTS = ("price", "compare_at_price", "cost_price")
 
 
@@ -39,15 +39,19 @@ class LastVariant(Refusal):
 
 def new_product(new: NewProduct, store: Store) -> ProductCopy:
     """A new product, with a default variant if none was sent. A refusal names all faults of its variants."""
-    fields = {**PRODUCT_DEFAULTS, **_sent(new, store, leave_out=("variants", "sku", "barcode", "stock"))}
-    fields["currency"] = store.currency
-    fields["slug"] = new.slug or slug_of(new.name)
-    fields["images"] = _images([], fields["images"])
+    members = _sent(new, store, leave_out=("variants", "sku", "barcode", "stock"))
+    members["currency"] = store.currency
+    members["slug"] = new.slug or slug_of(new.name)
+    members["images"] = _images([], members["images"])
+    fields = ProductFields(**members)
     product = ProductCopy(None, fields, [], touched=True)
-    refuse([*options.faults_of_options(fields["options"]), *_faults_of_variants(new, fields)])
+    refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields)])
     sent = _variants_of(new)
     product.variants = [_new_variant(product, each, store, index) for index, each in enumerate(sent, 1)]
-    arrange(product, [Place(v, each.position, each.is_default) for v, each in zip(product.variants, sent, strict=True)])
+    arrange(
+        product,
+        [WantedPosition(v, each.position, each.is_default) for v, each in zip(product.variants, sent, strict=True)],
+    )
     derive_fields(product)
     return product
 
@@ -59,7 +63,7 @@ def _variants_of(new: NewProduct) -> Sequence[NewVariant]:
     return new.variants or [NewVariant(option_values=first, sku=new.sku, barcode=new.barcode, stock=stock)]
 
 
-def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Fault]:
+def _faults_of_variants(new: NewProduct, fields: ProductFields) -> list[Fault]:
     faults: list[Fault] = []
     if new.variants:
         faults += [
@@ -67,19 +71,19 @@ def _faults_of_variants(new: NewProduct, fields: Mapping[str, Any]) -> list[Faul
             for name in ("sku", "barcode", "stock")
             if getattr(new, name) not in (None, UNSET)
         ]
-    images = {image["id"] for image in fields["images"]}
+    images = {image["id"] for image in fields.images}
     seen: dict[str, int] = {}
-    faults += place_faults([(each.position, each.is_default) for each in new.variants])
+    faults += position_faults([(each.position, each.is_default) for each in new.variants])
     for index, each in enumerate(_variants_of(new)):
         at = f"/variants/{index}" if new.variants else ""
-        faults += options.faults_of_values(fields["options"], each.option_values, f"{at}/option_values")
+        faults += options.faults_of_values(fields.options, each.option_values, f"{at}/option_values")
         if seen.setdefault(options_key(each.option_values), index) != index:
             faults.append(
                 Fault(f"{at}/option_values", "option_mismatch", "are the option values of another variant too")
             )
         faults += _image_faults(images, each.image_id, at)
         tracked = new.track_inventory if each.track_inventory is None else each.track_inventory
-        if tracked and not each.allow_backorder and each.stock.on_hand < 0:
+        if each.stock.on_hand < 0 and not has_unlimited_stock(tracked, each.allow_backorder):
             faults.append(Fault(f"{at}/stock/on_hand", "out_of_range", _OWED))
     return faults
 
@@ -88,21 +92,21 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     """Apply a merge patch, and return whether anything changed."""
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     if body.images is not UNSET and body.images is not None:
-        wanted["images"] = _images(product.fields["images"], msgspec.to_builtins(body.images))
-    after = {**PRODUCT_DEFAULTS, **merge(product.fields, wanted)}
-    after["seo"] = {"title": None, "description": None, **after["seo"]}
-    if not after["slug"]:
-        after["slug"] = slug_of(after["name"])
-    if is_same(after, product.fields):
+        wanted["images"] = _images(product.fields.images, msgspec.to_builtins(body.images))
+    merged = merge(members_of(product.fields), wanted)
+    merged["seo"] = {"title": None, "description": None, **merged.get("seo", {})}
+    merged["slug"] = merged.get("slug") or slug_of(merged["name"])
+    after = ProductFields(**merged)
+    if not changes_between(product.fields, after):
         return False
-    refuse(_metadata_faults(after))
-    if after["options"] != product.fields["options"]:
-        _refit(product, after["options"])
-    if after["images"] != product.fields["images"]:
-        _clear_removed_images(product, {image["id"] for image in after["images"]})
-    if after["track_inventory"] != product.fields["track_inventory"]:
+    refuse(_metadata_faults(after.metadata))
+    if after.options != product.fields.options:
+        _refit(product, after.options)
+    if after.images != product.fields.images:
+        _clear_removed_images(product, {image["id"] for image in after.images})
+    if after.track_inventory != product.fields.track_inventory:
         for variant in product.live:
-            variant.set_fields({"track_inventory": after["track_inventory"]})
+            variant.set_fields(track_inventory=after.track_inventory)
             refuse(_stock_faults(variant, "/track_inventory"))
     product.fields = after
     product.touched = True
@@ -113,8 +117,8 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
 def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
     """Give the variants values that fit the changed options."""
     refuse(options.faults_of_options(wanted))
-    before = product.fields["options"]
-    fitted = [options.refitted(before, wanted, variant.fields["option_values"]) for variant in product.live]
+    before = product.fields.options
+    fitted = [options.refitted(before, wanted, variant.fields.option_values) for variant in product.live]
     refuse(options.faults_of_refitting(wanted, fitted))
     for variant, values in zip(product.live, fitted, strict=True):
         _give_values(variant, values)
@@ -122,8 +126,8 @@ def _refit(product: ProductCopy, wanted: list[dict[str, Any]]) -> None:
 
 def _clear_removed_images(product: ProductCopy, kept: set[int]) -> None:
     for variant in product.live:
-        if variant.fields["image_id"] not in kept:
-            variant.set_fields({"image_id": None})
+        if variant.fields.image_id not in kept:
+            variant.set_fields(image_id=None)
 
 
 def delete_product(product: ProductCopy) -> bool:
@@ -141,15 +145,15 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
             f"A product has at most {MOST_VARIANTS} variants.",
             faults=[Fault("", "too_long", f"would exceed {MOST_VARIANTS} variants")],
         )
-    images = {image["id"] for image in product.fields["images"]}
-    faults = options.faults_of_names(product.fields["options"], new.option_values, "/option_values")
+    images = {image["id"] for image in product.fields.images}
+    faults = options.faults_of_names(product.fields.options, new.option_values, "/option_values")
     refuse([*faults, *_image_faults(images, new.image_id, "")])
     _refuse_duplicate(product, None, new.option_values)
-    product.fields = {**product.fields, "options": options.extended(product.fields["options"], new.option_values)}
+    _extend_options(product, new.option_values)
     variant = _new_variant(product, new, store, len(product.live) + 1)
     refuse(_stock_faults(variant, "/stock/on_hand"))
     product.variants.append(variant)
-    arrange(product, [Place(variant, new.position, new.is_default)])
+    arrange(product, [WantedPosition(variant, new.position, new.is_default)])
     product.touched = True
     derive_fields(product)
     return variant
@@ -159,26 +163,27 @@ def change_variant(
     product: ProductCopy, variant: VariantCopy, body: VariantChanges, patch: Mapping[str, Any], store: Store
 ) -> bool:
     """Apply a merge patch to a variant, and return whether anything changed."""
-    given = {name: value for name, value in patch.items() if name not in _PLACE}
+    given = {name: value for name, value in patch.items() if name not in _ARRANGED}
     wanted = {**given, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
-    after = {**VARIANT_DEFAULTS, **merge(variant.fields, wanted)}
-    if body.is_default is False and variant.fields["is_default"]:
+    members = merge(members_of(variant.fields), wanted)
+    if body.is_default is False and variant.fields.is_default:
         fault = Fault("/is_default", "invalid_format", "cannot be unset; make another variant the default")
         raise ValidationFailed("A product always has one default variant.", faults=[fault])
     position = None if body.position is UNSET else body.position
-    placed = arrange(product, [Place(variant, position, body.is_default is True)])
-    after |= {name: variant.fields[name] for name in _PLACE}
+    moved = arrange(product, [WantedPosition(variant, position, body.is_default is True)])
+    members |= {name: getattr(variant.fields, name) for name in _ARRANGED}
     if body.option_values is not UNSET:
-        refuse(options.faults_of_names(product.fields["options"], after["option_values"], "/option_values"))
-        _refuse_duplicate(product, variant, after["option_values"])
-        after["option_values"] = options.in_order(product.fields["options"], after["option_values"])
-    refuse(_image_faults({image["id"] for image in product.fields["images"]}, after["image_id"], ""))
-    if is_same(after, variant.fields):
-        return placed
-    refuse(_metadata_faults(after))
+        refuse(options.faults_of_names(product.fields.options, members["option_values"], "/option_values"))
+        _refuse_duplicate(product, variant, members["option_values"])
+        members["option_values"] = options.in_order(product.fields.options, members["option_values"])
+    after = VariantFields(**members)
+    refuse(_image_faults({image["id"] for image in product.fields.images}, after.image_id, ""))
+    if not changes_between(variant.fields, after):
+        return moved
+    refuse(_metadata_faults(after.metadata))
     at = first_sent(patch, "/allow_backorder", "/track_inventory")
     refuse(_stock_faults(msgspec.structs.replace(variant, fields=after), at))
-    product.fields = {**product.fields, "options": options.extended(product.fields["options"], after["option_values"])}
+    _extend_options(product, after.option_values)
     variant.fields = after
     variant.touched = product.touched = True
     derive_fields(product)
@@ -224,21 +229,16 @@ def derive_fields(product: ProductCopy) -> None:
     If the default variant was deleted, the first one becomes the default.
     """
     live = in_order(product)
-    without_default = not any(variant.fields["is_default"] for variant in live)
+    without_default = not any(variant.fields.is_default for variant in live)
     for index, variant in enumerate(live):
         variant.set_fields(
-            {
-                "title": " / ".join(variant.fields["option_values"].values()) or "Default",
-                "effective_price": variant.fields["price"] or product.fields["price"],
-                "is_default": variant.fields["is_default"] or (without_default and index == 0),
-                "position": index + 1,
-            },
+            title=" / ".join(variant.fields.option_values.values()) or "Default",
+            effective_price=variant.fields.price or product.fields.price,
+            is_default=variant.fields.is_default or (without_default and index == 0),
+            position=index + 1,
         )
-    only = live[0].fields if len(live) == 1 else {}
-    derived = {"sku": only.get("sku"), "barcode": only.get("barcode"), "variants_count": len(live)}
-    if any(product.fields[name] != value for name, value in derived.items()):
-        product.fields = {**product.fields, **derived}
-        product.touched = True
+    only = live[0].fields if len(live) == 1 else VariantFields()
+    product.set_fields(sku=only.sku, barcode=only.barcode, variants_count=len(live))
 
 
 def refuse(faults: list[Fault]) -> None:
@@ -248,13 +248,13 @@ def refuse(faults: list[Fault]) -> None:
 
 def _stock_faults(variant: VariantCopy, at: str) -> list[Fault]:
     """Stock below what is reserved requires backorders, or a variant whose inventory is not tracked."""
-    if variant.owed and variant.fields["track_inventory"] and not variant.fields["allow_backorder"]:
+    if variant.owed and not variant.has_unlimited_stock:
         return [Fault(at, "out_of_range", _OWED)]
     return []
 
 
-def _metadata_faults(fields: Mapping[str, Any]) -> list[Fault]:
-    too_many = len(fields["metadata"]) > MOST_METADATA
+def _metadata_faults(metadata: Mapping[str, Any]) -> list[Fault]:
+    too_many = len(metadata) > MOST_METADATA
     return [Fault("/metadata", "metadata_limit", f"must have at most {MOST_METADATA} keys")] if too_many else []
 
 
@@ -266,18 +266,23 @@ def _image_faults(images: set[int], image_id: int | None, at: str) -> list[Fault
 
 def _give_values(variant: VariantCopy, values: dict[str, str]) -> None:
     # Compares the order too, because the title shows it.
-    if list(variant.fields["option_values"].items()) != list(values.items()):
-        variant.fields = {**variant.fields, "option_values": values}
+    if list(variant.fields.option_values.items()) != list(values.items()):
+        variant.fields = msgspec.structs.replace(variant.fields, option_values=values)
         variant.touched = True
 
 
 def _new_variant(product: ProductCopy, new: NewVariant, store: Store, position: int) -> VariantCopy:
-    fields = {**VARIANT_DEFAULTS, **_sent(new, store, leave_out=("stock", *_PLACE))}
-    fields["position"] = position
-    fields["option_values"] = options.in_order(product.fields["options"], new.option_values)
+    members = _sent(new, store, leave_out=("stock", *_ARRANGED))
+    members["position"] = position
+    members["option_values"] = options.in_order(product.fields.options, new.option_values)
     if new.track_inventory is None:
-        fields["track_inventory"] = product.fields["track_inventory"]
-    return VariantCopy(None, fields, on_hand=new.stock.on_hand, touched=True)
+        members["track_inventory"] = product.fields.track_inventory
+    return VariantCopy(None, VariantFields(**members), on_hand=new.stock.on_hand, touched=True)
+
+
+def _extend_options(product: ProductCopy, values: Mapping[str, str]) -> None:
+    """Append the new values of a variant to the options of its product. The caller marks the product as touched."""
+    product.fields = msgspec.structs.replace(product.fields, options=options.extended(product.fields.options, values))
 
 
 def _sent(body: msgspec.Struct, store: Store, *, leave_out: tuple[str, ...]) -> dict[str, Any]:
@@ -311,5 +316,5 @@ def _images(before: list[dict[str, Any]], sent: list[dict[str, Any]]) -> list[di
 def _refuse_duplicate(product: ProductCopy, edited: VariantCopy | None, values: Mapping[str, str]) -> None:
     key = options_key(values)
     for other in product.live:
-        if other is not edited and options_key(other.fields["option_values"]) == key:
+        if other is not edited and options_key(other.fields.option_values) == key:
             raise DuplicateVariant("Another variant has these option values.", existing_id=other.id)

@@ -4,13 +4,23 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from stoa.db.documents import fields_of, head_of
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.contract import SkuTaken
-from stoa.products.documents import PRODUCT_EDITION, VARIANT_EDITION, minor, options_key, terms_of
+from stoa.products.documents import (
+    PRODUCT_EDITION,
+    VARIANT_EDITION,
+    ProductFields,
+    VariantFields,
+    join,
+    members_of,
+    minor,
+    options_key,
+    split,
+    terms_of,
+)
 from stoa.products.events import events_of
 from stoa.products.rows import Keys
 from stoa.products.working_copy import ProductCopy, VariantCopy
@@ -123,12 +133,12 @@ async def load(
 
 
 def product_copy(row: queries.StoredProduct) -> ProductCopy:
-    fields = fields_of(row.head)
-    return ProductCopy(row.id, fields, [], row.version, before=fields)
+    fields, unknown = split(ProductFields, row.head)
+    return ProductCopy(row.id, fields, [], row.version, before=fields, unknown=unknown)
 
 
 def variant_copy(row: queries.StoredVariant) -> VariantCopy:
-    fields = fields_of(row.head)
+    fields, unknown = split(VariantFields, row.head)
     return VariantCopy(
         row.id,
         fields,
@@ -136,6 +146,7 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
         row.reserved,
         row.version,
         before=fields,
+        unknown=unknown,
         on_hand_before=row.on_hand,
         other_on_hand=row.other_on_hand,
         other_reserved=row.other_reserved,
@@ -148,7 +159,7 @@ async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> N
         await save(call.db, call.store_id, [product], Cause(call.app_id, call.request_id, call.person_id))
     except (SkuTaken, ExternalIdTaken):
         keys = Keys()
-        keys.add({**product.fields, "variants": [variant.fields for variant in product.live]})
+        keys.add({**members_of(product.fields), "variants": [members_of(variant.fields) for variant in product.live]})
         # Uses another connection, because this transaction is rolled back.
         others = await load(call.autocommit, call.store_id, **msgspec.structs.asdict(keys), lock=False)
         ProductWorkspace(other for other in others if other.id != product.id).check(product, at)
@@ -214,16 +225,16 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
     return ProductRow(
         index=index,
         id=product.id,
-        external_id=fields["external_id"],
-        slug=fields["slug"],
-        name=fields["name"],
-        status=fields["status"],
-        price=minor(fields["price"]) or 0,
+        external_id=fields.external_id,
+        slug=fields.slug,
+        name=fields.name,
+        status=fields.status,
+        price=minor(fields.price) or 0,
         on_hand=sum(variant.on_hand for variant in live),
         reserved=sum(variant.reserved for variant in live),
-        in_stock=any(variant.sellable for variant in live),
+        in_stock=any(variant.is_sellable for variant in live),
         deleted=product.deleted,
-        head=head_of(fields),
+        head=join(fields, product.unknown),
         edition=PRODUCT_EDITION,
         terms=terms_of(fields, [variant.fields for variant in live], store_id),
     )
@@ -235,17 +246,17 @@ def variant_row(variant: VariantCopy, index: int, product_index: int) -> Variant
         index=index,
         product_index=product_index,
         id=variant.id,
-        position=fields["position"],
-        sku=fields["sku"],
-        barcode=fields["barcode"],
-        external_id=fields["external_id"],
-        options_key=options_key(fields["option_values"]),
-        price=minor(fields["price"]),
+        position=fields.position,
+        sku=fields.sku,
+        barcode=fields.barcode,
+        external_id=fields.external_id,
+        options_key=options_key(fields.option_values),
+        price=minor(fields.price),
         on_hand=variant.on_hand,
-        track_inventory=fields["track_inventory"],
-        allow_backorder=fields["allow_backorder"],
-        low_stock_threshold=fields["low_stock_threshold"],
+        track_inventory=fields.track_inventory,
+        allow_backorder=fields.allow_backorder,
+        low_stock_threshold=fields.low_stock_threshold,
         deleted=variant.deleted,
-        head=head_of(fields),
+        head=join(fields, variant.unknown),
         edition=VARIANT_EDITION,
     )

@@ -6,8 +6,9 @@ from stoa.db.documents import exactly
 from stoa.products import queries
 from stoa.products.batch import change_variants
 from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
-from stoa.products.contract import PRODUCT_VARIANTS, VARIANTS, SkuTaken, Variant
+from stoa.products.contract import SkuTaken, Variant
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
+from stoa.products.lists import PRODUCT_VARIANTS, VARIANTS
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
 from stoa.products.save import load, store

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from stoa.products.documents import ProductFields, VariantFields
+
 
 class Level(msgspec.Struct, frozen=True):
     """The stock of a variant at one location other than the default, and what was on hand there when it was loaded."""
@@ -14,18 +16,24 @@ class Level(msgspec.Struct, frozen=True):
     before: int = 0
 
 
+def has_unlimited_stock(track_inventory: bool, allow_backorder: bool) -> bool:
+    """Whether orders may reserve more units than a variant has; the stored function of this name is the same rule."""
+    return allow_backorder or not track_inventory
+
+
 class VariantCopy(msgspec.Struct):
     """A working copy of a variant; `id` is None until it is saved."""
 
     id: int | None
-    fields: dict[str, Any]
+    fields: VariantFields
     on_hand: int = 0
     reserved: int = 0
     version: int = 0
     touched: bool = False
     deleted: bool = False
     moved: bool = False  # whether a request moved it; the positions of the others follow
-    before: dict[str, Any] | None = None  # as stored; None: new
+    before: VariantFields | None = None  # as stored; None: new
+    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
     on_hand_before: int = 0
     other_on_hand: int = 0  # at locations other than the default
     other_reserved: int = 0
@@ -36,10 +44,10 @@ class VariantCopy(msgspec.Struct):
     def stored_id(self) -> int:
         return _stored_id(self.id)
 
-    def set_fields(self, members: Mapping[str, Any]) -> None:
-        """Set members that differ. The fields are replaced, never modified."""
-        if any(self.fields[name] != value for name, value in members.items()):
-            self.fields = {**self.fields, **members}
+    def set_fields(self, **members: Any) -> None:
+        """Set members that differ."""
+        if _differ(self.fields, members):
+            self.fields = msgspec.structs.replace(self.fields, **members)
             self.touched = True
 
     @property
@@ -61,32 +69,43 @@ class VariantCopy(msgspec.Struct):
         return self.on_hand - self.other_on_hand < self.reserved - self.other_reserved
 
     @property
-    def sellable(self) -> bool:
-        in_stock = self.on_hand > self.reserved
-        return in_stock or self.fields["allow_backorder"] or not self.fields["track_inventory"]
+    def has_unlimited_stock(self) -> bool:
+        return has_unlimited_stock(self.fields.track_inventory, self.fields.allow_backorder)
+
+    @property
+    def is_sellable(self) -> bool:
+        """Whether the variant can be bought now; the stored function `is_sellable` is the same rule."""
+        return self.has_unlimited_stock or self.on_hand > self.reserved
 
 
 class ProductCopy(msgspec.Struct):
     """A working copy of a product with its variants; its row is locked until the transaction ends."""
 
     id: int | None
-    fields: dict[str, Any]
+    fields: ProductFields
     variants: list[VariantCopy]
     version: int = 0
     touched: bool = False
     deleted: bool = False
-    before: dict[str, Any] | None = None
+    before: ProductFields | None = None
+    unknown: dict[str, Any] = {}
 
     @property
     def stored_id(self) -> int:
         return _stored_id(self.id)
+
+    def set_fields(self, **members: Any) -> None:
+        """Set members that differ."""
+        if _differ(self.fields, members):
+            self.fields = msgspec.structs.replace(self.fields, **members)
+            self.touched = True
 
     @property
     def live(self) -> list[VariantCopy]:
         return [variant for variant in self.variants if not variant.deleted]
 
     def copy(self) -> "ProductCopy":
-        """A copy on which to try an edit. Edits replace field dictionaries and never modify them."""
+        """A copy on which to try an edit. Edits replace the fields and never modify them."""
         variants = [msgspec.structs.replace(variant) for variant in self.variants]
         return msgspec.structs.replace(self, variants=variants)
 
@@ -101,6 +120,10 @@ class ProductCopy(msgspec.Struct):
 
     def variant(self, variant_id: int) -> VariantCopy | None:
         return next((variant for variant in self.live if variant.id == variant_id), None)
+
+
+def _differ(fields: msgspec.Struct, members: Mapping[str, Any]) -> bool:
+    return any(getattr(fields, name) != value for name, value in members.items())
 
 
 def _adopt(mine: msgspec.Struct, theirs: msgspec.Struct) -> None:

@@ -21,9 +21,9 @@ class ProductWorkspace:
 
     def __init__(self, products: Iterable[ProductCopy]) -> None:
         self.products: list[ProductCopy] = []
-        self._skus: dict[str, tuple[ProductCopy, VariantCopy]] = {}
-        self._external_ids: dict[str, ProductCopy] = {}
-        self._variant_external_ids: dict[str, VariantCopy] = {}
+        self._skus: dict[str | None, tuple[ProductCopy, VariantCopy]] = {}
+        self._external_ids: dict[str | None, ProductCopy] = {}
+        self._variant_external_ids: dict[str | None, VariantCopy] = {}
         self.documents: dict[
             int, dict[str, Any]
         ] = {}  # of variants by id, to compare with read-only fields that a request repeats
@@ -83,7 +83,7 @@ class ProductWorkspace:
                 faults=faults,
                 existing_id=_first_existing(faults),
             )
-        external_id = product.fields["external_id"]
+        external_id = product.fields.external_id
         if external_id in self._external_ids:
             meta = _existing(self._external_ids[external_id].id)
             faults = [Fault("/external_id", ExternalIdTaken.code, "is the external id of another product", meta)]
@@ -98,7 +98,7 @@ class ProductWorkspace:
 
     def _taken_skus(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
         seen: set[str] = set()
-        for sku in [variant.fields["sku"] for variant in product.live if variant.fields["sku"] is not None]:
+        for sku in [variant.fields.sku for variant in product.live if variant.fields.sku is not None]:
             if sku in self._skus or sku in seen:
                 holder = self._skus[sku][0] if sku in self._skus else product
                 meta = {"sku": sku, **_existing(holder.id)}
@@ -107,8 +107,10 @@ class ProductWorkspace:
 
     def _taken_external_ids(self, product: ProductCopy, at: Pointing) -> Iterator[Fault]:
         seen: dict[str, VariantCopy] = {}
-        for variant in [variant for variant in product.live if variant.fields["external_id"] is not None]:
-            name = variant.fields["external_id"]
+        for variant in product.live:
+            name = variant.fields.external_id
+            if name is None:
+                continue
             holder = self._variant_external_ids.get(name) or seen.get(name)
             if holder is not None:
                 meta = _existing(holder.id)
@@ -121,20 +123,20 @@ class ProductWorkspace:
         self.products.append(product)
         if product.deleted:
             return
-        if product.fields["external_id"] is not None:
-            self._external_ids[product.fields["external_id"]] = product
+        if product.fields.external_id is not None:
+            self._external_ids[product.fields.external_id] = product
         for variant in product.live:
-            if variant.fields["sku"] is not None:
-                self._skus[variant.fields["sku"]] = (product, variant)
-            if variant.fields["external_id"] is not None:
-                self._variant_external_ids[variant.fields["external_id"]] = variant
+            if variant.fields.sku is not None:
+                self._skus[variant.fields.sku] = (product, variant)
+            if variant.fields.external_id is not None:
+                self._variant_external_ids[variant.fields.external_id] = variant
 
     def _remove(self, product: ProductCopy) -> None:
         self.products.remove(product)
-        self._external_ids.pop(product.fields["external_id"], None)
+        self._external_ids.pop(product.fields.external_id, None)
         for variant in product.live:
-            self._skus.pop(variant.fields["sku"], None)
-            self._variant_external_ids.pop(variant.fields["external_id"], None)
+            self._skus.pop(variant.fields.sku, None)
+            self._variant_external_ids.pop(variant.fields.external_id, None)
 
 
 def _existing(known: int | None) -> dict[str, int]:

@@ -49,8 +49,8 @@ DECLARE
     live            boolean[];
     tracked         boolean[];
     unlimited       boolean[];   -- whether available may fall below 0
-    levels_on_hand  bigint[];    -- on_hand, changed item by item
-    levels_reserved bigint[];    -- reserved, likewise
+    all_on_hand     bigint[];    -- on_hand at all locations, changed item by item
+    all_reserved    bigint[];    -- reserved, likewise
     others_on_hand  bigint[];    -- on_hand at locations other than the default, likewise
     others_reserved bigint[];    -- reserved, likewise
     before_on_hand  bigint[];
@@ -59,19 +59,19 @@ DECLARE
     relocated       boolean[];   -- whether a level at another location changed
     -- The levels at locations other than the default that the items name:
     active          text[];      -- of these locations
-    place_variant   bigint[];
-    place_location  text[];
-    place_on_hand   bigint[];    -- changed item by item
-    place_reserved  bigint[];    -- likewise
-    place_before    bigint[];    -- on_hand
-    place_moved     boolean[];
-    i_place         integer[];    -- the index of each item's location among these levels, null for the default
-    i_target_place  integer[];    -- the index of its target, likewise
+    level_variant   bigint[];
+    level_location  text[];
+    level_on_hand   bigint[];    -- changed item by item
+    level_reserved  bigint[];    -- likewise
+    level_before    bigint[];    -- on_hand
+    level_moved     boolean[];
+    i_level         integer[];   -- the index of each item's location among these levels, null for the default
+    i_target_level  integer[];   -- the index of its target, likewise
     relocations     json[];      -- of each variant: on_hand before and after, at the locations where it changed
     touched         bigint[];    -- the products of the variants that moved
     at              integer;     -- the index of the item's variant
-    place           integer;     -- the index of the level at the item's location, null for the default
-    target_place    integer;     -- the index of the level at its target, likewise
+    level_at        integer;     -- the index of the level at the item's location, null for the default
+    target_at       integer;     -- the index of the level at its target, likewise
     old_on_hand     bigint;
     old_reserved    bigint;
     new_on_hand     bigint;
@@ -99,13 +99,13 @@ BEGIN
             JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
       ORDER BY p.id FOR NO KEY UPDATE OF p;
     SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL), array_agg(v.track_inventory),
-           array_agg(v.allow_backorder OR NOT v.track_inventory), array_agg(v.on_hand), array_agg(v.reserved),
+           array_agg(has_unlimited_stock(v.track_inventory, v.allow_backorder)), array_agg(v.on_hand), array_agg(v.reserved),
            array_agg(v.other_on_hand), array_agg(v.other_reserved)
-      INTO locked, skus, live, tracked, unlimited, levels_on_hand, levels_reserved, others_on_hand, others_reserved
+      INTO locked, skus, live, tracked, unlimited, all_on_hand, all_reserved, others_on_hand, others_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
-    before_on_hand := levels_on_hand;
-    before_reserved := levels_reserved;
+    before_on_hand := all_on_hand;
+    before_reserved := all_reserved;
     before_others := others_on_hand;
     IF elsewhere THEN
         -- The lock keeps a location from being deactivated before its new stock is committed.
@@ -115,23 +115,23 @@ BEGIN
         i_location := ARRAY(SELECT CASE WHEN t.kind = 'restock' AND NOT t.location = ANY (active) THEN 'default' ELSE t.location END
                               FROM unnest(i_location, i_kind) WITH ORDINALITY AS t (location, kind, n) ORDER BY t.n);
         SELECT array_agg(t.variant), array_agg(t.location), array_agg(coalesce(s.on_hand, 0)), array_agg(coalesce(s.reserved, 0))
-          INTO place_variant, place_location, place_on_hand, place_reserved
+          INTO level_variant, level_location, level_on_hand, level_reserved
           FROM (SELECT a.variant, a.location FROM unnest(i_variant, i_location) AS a (variant, location)
                  UNION SELECT b.variant, b.location FROM unnest(i_variant, i_target) AS b (variant, location)) t
                JOIN unnest(locked) AS k (id) ON k.id = t.variant
                LEFT JOIN stock_levels s ON s.store_id = in_store_id AND s.variant_id = t.variant AND s.location = t.location
          WHERE t.location <> 'default';
-        place_before := place_on_hand;
+        level_before := level_on_hand;
         -- An array that grows by assignment would begin with the first index that is assigned.
-        place_moved := array_fill(false, ARRAY[coalesce(cardinality(place_variant), 0)]);
+        level_moved := array_fill(false, ARRAY[coalesce(cardinality(level_variant), 0)]);
         relocated := array_fill(false, ARRAY[coalesce(cardinality(locked), 0)]);
         arrivals := movements;
         SELECT array_agg(p.index ORDER BY t.n), array_agg(q.index ORDER BY t.n)
-          INTO i_place, i_target_place
+          INTO i_level, i_target_level
           FROM unnest(i_variant, i_location, i_target) WITH ORDINALITY AS t (variant, location, target, n)
-               LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS p (variant, location, index)
+               LEFT JOIN unnest(level_variant, level_location) WITH ORDINALITY AS p (variant, location, index)
                       ON p.variant = t.variant AND p.location = t.location
-               LEFT JOIN unnest(place_variant, place_location) WITH ORDINALITY AS q (variant, location, index)
+               LEFT JOIN unnest(level_variant, level_location) WITH ORDINALITY AS q (variant, location, index)
                       ON q.variant = t.variant AND q.location = t.target;
     END IF;
     moment := clock_timestamp();  -- after waiting for the locks, so that a row's times never decrease
@@ -139,16 +139,16 @@ BEGIN
     -- By index rather than by a query: of a few items, a query would cost more than the work.
     FOR n IN 1 .. coalesce(cardinality(i_variant), 0) LOOP
         at := array_position(locked, i_variant[n]);
-        place := i_place[n];
-        target_place := i_target_place[n];
+        level_at := i_level[n];
+        target_at := i_target_level[n];
         IF i_sku[n] IS NOT NULL AND at IS NOT NULL AND (i_sku[n] IS DISTINCT FROM skus[at] OR NOT live[at]) THEN
             RAISE serialization_failure USING MESSAGE = 'a SKU moved to another variant while its product was locked';
         END IF;
         -- The default location holds what the others do not.
-        old_on_hand := CASE WHEN place IS NULL THEN levels_on_hand[at] - others_on_hand[at]
-                            ELSE place_on_hand[place] END;
-        old_reserved := CASE WHEN place IS NULL THEN levels_reserved[at] - others_reserved[at]
-                             ELSE place_reserved[place] END;
+        old_on_hand := CASE WHEN level_at IS NULL THEN all_on_hand[at] - others_on_hand[at]
+                            ELSE level_on_hand[level_at] END;
+        old_reserved := CASE WHEN level_at IS NULL THEN all_reserved[at] - others_reserved[at]
+                             ELSE level_reserved[level_at] END;
         IF i_kind[n] IN ('release', 'commit', 'restock') AND NOT tracked[at] THEN
             i_kind[n] := CASE WHEN i_kind[n] = 'commit' THEN 'release' ELSE i_kind[n] END;
             i_on_hand[n] := 0;
@@ -167,17 +167,17 @@ BEGIN
                 THEN CASE WHEN i_order[n] IS NULL THEN 'unchanged' ELSE 'updated' END
             -- Only the default location owes units: a backorder is reserved there, and a transfer takes what exists.
             WHEN new_on_hand < new_reserved
-                 AND (NOT unlimited[at] OR place IS NOT NULL OR i_target[n] IS NOT NULL) THEN 'insufficient'
+                 AND (NOT unlimited[at] OR level_at IS NOT NULL OR i_target[n] IS NOT NULL) THEN 'insufficient'
             ELSE 'updated' END;
         IF outcomes[n] = 'updated' AND (new_on_hand, new_reserved) <> (old_on_hand, old_reserved) THEN
             movements[n] := nextval('stock_movement_ids');
             deltas[n] := new_on_hand - old_on_hand;
-            levels_on_hand[at] := levels_on_hand[at] + deltas[n];
-            levels_reserved[at] := levels_reserved[at] + i_reserved[n];
-            IF place IS NOT NULL THEN
-                place_on_hand[place] := new_on_hand;
-                place_reserved[place] := new_reserved;
-                place_moved[place] := true;
+            all_on_hand[at] := all_on_hand[at] + deltas[n];
+            all_reserved[at] := all_reserved[at] + i_reserved[n];
+            IF level_at IS NOT NULL THEN
+                level_on_hand[level_at] := new_on_hand;
+                level_reserved[level_at] := new_reserved;
+                level_moved[level_at] := true;
                 others_on_hand[at] := others_on_hand[at] + deltas[n];
                 others_reserved[at] := others_reserved[at] + i_reserved[n];
                 relocated[at] := true;
@@ -185,14 +185,14 @@ BEGIN
         END IF;
         after_on_hand[n] := CASE WHEN outcomes[n] = 'updated' THEN new_on_hand ELSE old_on_hand END;
         after_reserved[n] := CASE WHEN outcomes[n] = 'updated' THEN new_reserved ELSE old_reserved END;
-        total_on_hand[n] := levels_on_hand[at];
-        total_reserved[n] := levels_reserved[at];
+        total_on_hand[n] := all_on_hand[at];
+        total_reserved[n] := all_reserved[at];
         IF outcomes[n] = 'updated' AND i_target[n] IS NOT NULL THEN
             arrivals[n] := nextval('stock_movement_ids');
-            levels_on_hand[at] := levels_on_hand[at] + i_on_hand[n];
-            IF target_place IS NOT NULL THEN
-                place_on_hand[target_place] := place_on_hand[target_place] + i_on_hand[n];
-                place_moved[target_place] := true;
+            all_on_hand[at] := all_on_hand[at] + i_on_hand[n];
+            IF target_at IS NOT NULL THEN
+                level_on_hand[target_at] := level_on_hand[target_at] + i_on_hand[n];
+                level_moved[target_at] := true;
                 others_on_hand[at] := others_on_hand[at] + i_on_hand[n];
             END IF;
             relocated[at] := true;
@@ -227,7 +227,7 @@ BEGIN
          WHERE t.id IS NOT NULL;
         INSERT INTO stock_levels AS s (store_id, variant_id, location, on_hand, reserved)
         SELECT in_store_id, t.variant, t.location, t.on_hand, t.reserved
-          FROM unnest(place_variant, place_location, place_on_hand, place_reserved, place_moved)
+          FROM unnest(level_variant, level_location, level_on_hand, level_reserved, level_moved)
                AS t (variant, location, on_hand, reserved, moved)
          WHERE t.moved
             ON CONFLICT ON CONSTRAINT stock_levels_pkey DO UPDATE SET on_hand = excluded.on_hand, reserved = excluded.reserved;
@@ -237,11 +237,11 @@ BEGIN
                       FROM (SELECT 'default' AS code, t.old - t.old_others AS old, t.now - t.now_others AS now
                              UNION ALL
                             SELECT c.location, c.old, c.now
-                              FROM unnest(place_variant, place_location, place_before, place_on_hand)
+                              FROM unnest(level_variant, level_location, level_before, level_on_hand)
                                    AS c (variant, location, old, now)
                              WHERE c.variant = t.id) l
                      WHERE t.relocated AND l.old <> l.now HAVING count(*) > 0)
-              FROM unnest(locked, before_on_hand, before_others, levels_on_hand, others_on_hand, relocated)
+              FROM unnest(locked, before_on_hand, before_others, all_on_hand, others_on_hand, relocated)
                    WITH ORDINALITY AS t (id, old, old_others, now, now_others, relocated, n)
              ORDER BY t.n);
     END IF;
@@ -249,7 +249,7 @@ BEGIN
         UPDATE variants v
            SET on_hand = t.on_hand, reserved = t.reserved, other_on_hand = t.other_on_hand, other_reserved = t.other_reserved,
                updated_at = moment, version = v.version + 1
-          FROM unnest(locked, levels_on_hand, levels_reserved, others_on_hand, others_reserved, relocated)
+          FROM unnest(locked, all_on_hand, all_reserved, others_on_hand, others_reserved, relocated)
                AS t (id, on_hand, reserved, other_on_hand, other_reserved, relocated)
          WHERE v.store_id = in_store_id AND v.id = t.id
            AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
@@ -260,7 +260,7 @@ BEGIN
         UPDATE products p
            SET on_hand = s.on_hand, reserved = s.reserved, in_stock = s.in_stock, updated_at = moment, version = p.version + 1
           FROM (SELECT v.product_id, sum(v.on_hand)::bigint AS on_hand, sum(v.reserved)::bigint AS reserved,
-                       bool_or(v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) AS in_stock
+                       bool_or(is_sellable(v.track_inventory, v.allow_backorder, v.on_hand, v.reserved)) AS in_stock
                   FROM variants v
                  WHERE v.store_id = in_store_id AND v.product_id = ANY (touched) AND v.deleted_at IS NULL
                  GROUP BY v.product_id) s

@@ -15,7 +15,7 @@ BEGIN
     SELECT t.variant_id, t.location, t.available, t.unlimited
       FROM (SELECT v.id AS variant_id, 'default' AS location,
                    v.on_hand - v.other_on_hand - (v.reserved - v.other_reserved) AS available,
-                   v.allow_backorder OR NOT v.track_inventory AS unlimited
+                   has_unlimited_stock(v.track_inventory, v.allow_backorder) AS unlimited
               FROM variants v WHERE v.store_id = in_store_id AND v.id = ANY (in_variants) AND v.deleted_at IS NULL
              UNION ALL
             SELECT s.variant_id, s.location, s.on_hand - s.reserved, false

@@ -7,13 +7,13 @@ LANGUAGE plpgsql STABLE ROWS 3 SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY
     SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price), v.on_hand - v.reserved,
-           v.allow_backorder OR NOT v.track_inventory, v.other_on_hand > 0, v.head
+           has_unlimited_stock(v.track_inventory, v.allow_backorder), v.other_on_hand > 0, v.head
       FROM (SELECT DISTINCT t.id FROM unnest(in_variants) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id AND v.deleted_at IS NULL
            JOIN products p ON p.store_id = in_store_id AND p.id = v.product_id
      UNION ALL
     SELECT v.id, v.product_id, v.sku, p.name, coalesce(v.price, p.price), v.on_hand - v.reserved,
-           v.allow_backorder OR NOT v.track_inventory, v.other_on_hand > 0, v.head
+           has_unlimited_stock(v.track_inventory, v.allow_backorder), v.other_on_hand > 0, v.head
       FROM (SELECT DISTINCT t.sku FROM unnest(in_skus) AS t (sku)) t
            JOIN variants v ON v.store_id = in_store_id AND v.sku = t.sku AND v.deleted_at IS NULL
            JOIN products p ON p.store_id = in_store_id AND p.id = v.product_id;

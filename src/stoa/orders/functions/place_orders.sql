@@ -108,7 +108,7 @@ BEGIN
                    version = v.version + w.orders
               FROM wanted w
              WHERE v.store_id = in_store_id AND v.id = w.variant_id AND v.deleted_at IS NULL
-               AND (v.allow_backorder OR NOT v.track_inventory
+               AND (has_unlimited_stock(v.track_inventory, v.allow_backorder)
                     OR v.on_hand - v.other_on_hand >= v.reserved - v.other_reserved + w.units - w.others)
             RETURNING v.id)
         SELECT array_agg(w.variant_id) INTO short FROM wanted w WHERE w.variant_id NOT IN (SELECT t.id FROM taken t);
@@ -156,7 +156,7 @@ BEGIN
                in_stock = (
                    SELECT true FROM variants v
                     WHERE v.store_id = in_store_id AND v.product_id = t.product_id AND v.deleted_at IS NULL
-                      AND (v.allow_backorder OR NOT v.track_inventory OR v.on_hand > v.reserved) LIMIT 1) IS TRUE
+                      AND is_sellable(v.track_inventory, v.allow_backorder, v.on_hand, v.reserved) LIMIT 1) IS TRUE
           FROM (SELECT l.product_id, sum(l.units)::bigint AS units, count(DISTINCT l.order_id)::integer AS orders
                   FROM unnest(line_orders, line_products, line_units) AS l (order_id, product_id, units)
                  GROUP BY l.product_id) t

@@ -6,11 +6,10 @@ import msgspec
 from starlette.responses import JSONResponse, Response
 
 from stoa.accounts.contract import Right
-from stoa.orders.bodies import NewComment
+from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
 from stoa.orders.status import update_order_status
-from stoa.orders.status_bodies import StatusChange
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import Slice, paginate

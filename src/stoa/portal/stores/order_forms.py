@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from stoa.orders.contract import Order
-from stoa.orders.parts import LineItem
+from stoa.orders.line_items import LineItem
 from stoa.orders.rules import PAYMENTS
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.writes import VersionedForm, whole

@@ -4,7 +4,8 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from stoa.orders import queries
-from stoa.orders.contract import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate, Order
+from stoa.orders.contract import Order
+from stoa.orders.lists import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.list_view import NEWEST, ListSource, ListView, list_view, paginate
 from stoa.portal.kit.pages import Pages, View

@@ -12,7 +12,8 @@ from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import PRODUCT_COLUMNS, Export, export_list
 from stoa.products import queries
-from stoa.products.contract import PRODUCTS, Product
+from stoa.products.contract import Product
+from stoa.products.lists import PRODUCTS
 from stoa.products.queries import GET
 
 pages = Pages()

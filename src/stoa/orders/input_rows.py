@@ -5,7 +5,7 @@ from datetime import datetime
 from stoa.db.editions import Part, edition_of
 from stoa.db.query import InputRow
 from stoa.orders.contract import Order
-from stoa.orders.parts import LineItem
+from stoa.orders.line_items import LineItem
 
 # The members about the buyer, which an erasure empties.
 PERSON = frozenset({"contact", "shipping_address", "billing_address", "tracking", "note", "metadata"})
