@@ -10,7 +10,7 @@ import msgspec
 from stoa.customers.contract import email_key
 from stoa.customers.lookup import FoundCustomer, InlineCustomer, find, find_or_create, get_contacts, lock_contact
 from stoa.customers.phones import e164
-from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
+from stoa.db.errors import OUT_OF_RANGE, PostgresError, StaleTransaction, sqlstate, violates
 from stoa.db.query import Executor, hex_bytes, json_rows
 from stoa.events.outbox import Cause
 from stoa.orders import queries, rows
@@ -22,7 +22,7 @@ from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.rest.endpoint import Created, One
-from stoa.rest.group_commit import RefusedCalls, StaleGroup
+from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal
 from stoa.rest.request import DEFAULT_LOCATION, Call, Store, Subject
 
@@ -145,7 +145,7 @@ async def _create_customers(db: Executor, placements: Sequence[Placement]) -> No
             )
             phone = e164(inline.phone) if inline.phone else None
             if customer != FoundCustomer(customer.id, inline.email, phone, inline.first_name, inline.last_name):
-                raise StaleGroup("another request has created the customer")
+                raise StaleTransaction("another request has created the customer")
             each.order.customer_id = customer.id
 
 
@@ -297,7 +297,7 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
         stored = await insert(db, call.store, moment, placements)
     except PostgresError as error:
         if violates(error, "orders_external_id_key"):
-            raise StaleGroup("another order has taken the external id") from error
+            raise StaleTransaction("another order has taken the external id") from error
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
             raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise
@@ -311,7 +311,7 @@ async def _lock_customers(db: Executor, dry_runs: Sequence[Placement]) -> None:
     for each in dry_runs:
         customer_id = each.order.customer_id
         if customer_id is not None and await lock_contact(db, each.call.store_id, customer_id) is None:
-            raise StaleGroup("the customer was erased")
+            raise StaleTransaction("the customer was erased")
 
 
 def _dry_run(placement: Placement, now: datetime) -> One[Order]:

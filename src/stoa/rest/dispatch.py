@@ -1,7 +1,5 @@
 """The life of a request: route, admit, decode, carry out in at most one transaction, respond."""
 
-import asyncio
-import random
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,14 +8,14 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
+from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
-from stoa.rest.checks import together_with, validation_failed
-from stoa.rest.endpoint import Accepted, Endpoint, Router
-from stoa.rest.group_commit import GroupCommit, GroupedCall, StaleGroup
+from stoa.rest.checks import validation_failed
+from stoa.rest.endpoint import Endpoint, Router
+from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.parameters import read_parameters
@@ -53,11 +51,11 @@ from stoa.rest.request import (
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
+from stoa.rest.writes import Write, Writes
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}\Z")
-_TRIES = 4
 
 
 class Observed(msgspec.Struct):
@@ -107,11 +105,11 @@ class Dispatcher:
         self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
-        self._seal = seal
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe
-        self._committed = committed  # called with the store of each committed write
+        # `committed` is called with the store of each committed write.
+        self._writes = Writes(database, seal, committed)
         self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
@@ -297,8 +295,9 @@ class Dispatcher:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
         named = (request.method, request.path, request.query, raw, call.caller.installation)
         fingerprint = idempotency.fingerprint(*named) if key else b""
+        write = Write(request, endpoint, call, values, key, fingerprint)
         if not endpoint.transaction:
-            return await self._run_outside(request, endpoint, call, values, key, fingerprint)
+            return await self._writes.outside_transaction(write)
         if endpoint.before is not None:
             try:
                 await endpoint.before(call, **values)
@@ -307,62 +306,7 @@ class Dispatcher:
         if endpoint.grouped is not None and not call.faults:
             grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
             return await self._group_commit.submit(endpoint, grouped_call)
-        names = (call.store_id, call.caller.app_id)
-        # A response with a secret is stored encrypted, or not at all.
-        seal = self._seal if endpoint.secret else None
-        for left in reversed(range(_TRIES)):
-            try:
-                async with self._database.transaction() as db:
-                    call.db = db
-                    if key:
-                        before = await idempotency.claim(db, self._database.autocommit, *names, key, fingerprint)
-                        if before is not None:
-                            return idempotency.opened(before, seal, *names, key) if seal else before
-                    with together_with(call.faults):
-                        answer = await endpoint.handler(call, **values)
-                    response = render(request, endpoint, call, answer)
-                    if key and (seal or not endpoint.secret):
-                        kept = idempotency.sealed(response, seal, *names, key) if seal else response
-                        await idempotency.remember(db, *names, key, kept, call.subject)
-                self._committed(call.store_id)
-                if isinstance(answer, Accepted) and answer.settled is not None:
-                    call.db = self._database
-                    with call.waiting():
-                        settled = await answer.settled()
-                    return render(request, endpoint, call, settled, status=200) if settled else response
-                return response
-            except (PostgresError, StaleGroup) as error:
-                if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
-                    raise
-                await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
-        raise InternalError
-
-    async def _run_outside(
-        self,
-        request: Request,
-        endpoint: Endpoint,
-        call: Call,
-        values: dict[str, Any],
-        key: str | None,
-        fingerprint: bytes,
-    ) -> Response:
-        """Run a handler that waits for others, outside a transaction.
-
-        Of two concurrent calls with one key, both may act; one response is stored.
-        """
-        names = (call.store_id, call.caller.app_id, key or "", fingerprint)
-        if key and (before := await idempotency.find_response(self._database, *names)) is not None:
-            return before
-        if call.faults:  # nothing can be undone here
-            raise validation_failed(call.faults)
-        answer = await endpoint.handler(call, **values)
-        response = render(request, endpoint, call, answer)
-        if key:
-            async with self._database.transaction() as db:
-                if (before := await idempotency.claim(db, self._database.autocommit, *names)) is not None:
-                    return before
-                await idempotency.remember(db, *names[:3], response)
-        return response
+        return await self._writes.in_transaction(write)
 
 
 def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:

@@ -11,8 +11,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from stoa import money
-from stoa.db.pool import OutsideTransaction
-from stoa.db.query import Executor
+from stoa.db.query import Executor, OutsideTransaction
 from stoa.ids import new_id
 from stoa.rest.limits import DOCUMENT_BYTES, Allowance
 from stoa.rest.problems import (
