@@ -214,7 +214,7 @@ UNARCHIVED = Query(
 
 STORE = Query(
     Store,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale
          FROM stores WHERE id = $1""",
 )
 KNOWN_SIZE = Query(

@@ -7,7 +7,7 @@ import msgspec
 
 from stoa.orders.documents import HOLDING, Allocation, LineState, OrderState
 from stoa.orders.parts import Status
-from stoa.rest.request import DEFAULT_LOCATION
+from stoa.products.stock_locations import DEFAULT_LOCATION
 
 
 class Level(msgspec.Struct):

@@ -21,10 +21,11 @@ from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
+from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
 from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal
-from stoa.rest.request import DEFAULT_LOCATION, Call, Store, Subject
+from stoa.rest.request import Call, Store, Subject
 
 MOST_SUSPECTS = 10
 
@@ -65,7 +66,7 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
 async def locations_of(db: Executor, store: Store, wanted: Sequence[NewLine | NewOrder]) -> Collection[str]:
     """The active locations of a store, read again if the cached ones do not have all that are named."""
     named = {each.location for each in wanted if each.location is not None}
-    known = store.active_locations if named else (DEFAULT_LOCATION,)
+    known = active_locations(store) if named else (DEFAULT_LOCATION,)
     return known if named.issubset(known) else await queries.ACTIVE_LOCATIONS.all(db, store.id)
 
 

@@ -22,10 +22,10 @@ from stoa.access.addresses import ServiceUrls, base_url
 from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
+from stoa.reference.fault_codes import FAULT_CODES
 from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.reference.search import MOST_CHARACTERS, Index
 from stoa.reference.search_entries import ErrorText, entries
-from stoa.rest.fault_codes import FAULT_CODES
 from stoa.rest.problems import Refusal
 from stoa.rest.request import accepts_gzip
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, M
 from contextlib import contextmanager
 from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -82,18 +82,6 @@ class Request:
         return self.path.removesuffix(self.sub_path)
 
 
-DEFAULT_LOCATION = "default"
-_ONE_LOCATION = f'[{{"code":"{DEFAULT_LOCATION}","name":"Default","address":null,"priority":0,"active":true}}]'
-
-
-class _Place(msgspec.Struct):
-    code: str
-    active: bool
-
-
-_places = msgspec.json.Decoder(list[_Place])
-
-
 class Store(msgspec.Struct, frozen=True):
     """The store in the request's URL."""
 
@@ -102,10 +90,9 @@ class Store(msgspec.Struct, frozen=True):
     name: str
     currency: str
     status: str
-    prices_include_tax: bool = False  # the default of new orders
+    prices_include_tax: bool = False
     timezone: str = "UTC"
     locale: str = "en-US"
-    locations: str = _ONE_LOCATION  # JSON, as old as the cached store
 
     @property
     def store_id(self) -> int:
@@ -114,11 +101,6 @@ class Store(msgspec.Struct, frozen=True):
     @property
     def digits(self) -> int:
         return money.digits(self.currency)
-
-    @property
-    def active_locations(self) -> frozenset[str]:
-        """The codes of the locations that hold stock."""
-        return frozenset(each.code for each in _places.decode(self.locations) if each.active)
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -159,9 +141,9 @@ class Access(Protocol):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The person whose data a response contains: a customer, the buyer of an order, or a contact stored nowhere else."""
+    """The person whose data a response contains, by the type and id of the row through which an erasure finds them."""
 
-    type: Literal["customer", "order", "contact"]
+    type: str
     id: int | None = None
 
 
