@@ -28,11 +28,12 @@ from stoa.operations.tracing import Answer, Tracing
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
 from stoa.reference.sample_store import SampleStore
-from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
+from stoa.rest.dispatch import PREFIX, Dispatcher, overloaded
 from stoa.rest.endpoint import Endpoint
+from stoa.rest.headers import address_of, check_headers, method_label, trust_proxies
 from stoa.rest.page_requests import PageRequest, PageRequests
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Peer, Receive, Scope, Send, address_of, check_headers, method_label, trust_proxies
+from stoa.rest.request import Observed, Peer, Receive, Scope, Send
 from stoa.rest.response import send_body
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace

@@ -15,8 +15,8 @@ from stoa.ids import new_id
 from stoa.operations.readiness import Readiness
 from stoa.operations.telemetry import fault
 from stoa.reference.routes import SAFE, not_found
+from stoa.rest.headers import method_label
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
-from stoa.rest.request import method_label
 from stoa.webhooks.api.schemas import schema_bytes
 
 HEALTH = ("/live", "/ready")  # answered also under overload, because the answer may end the process

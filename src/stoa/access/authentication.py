@@ -14,7 +14,7 @@ from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
 from stoa.access.credentials import is_client_id, keyed_hashes, same
 from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
 from stoa.db.pool import Database
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 from stoa.secret_keys import Keys
 
 # Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.

@@ -24,7 +24,7 @@ from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import discard, post
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 
 EVERY_S = 2.0
 LINK_HOURS = 1

@@ -29,9 +29,9 @@ from stoa.imports.jobs import document_for, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.products.bodies import NewProduct
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Accepted, One, Routes, Stream, Upload
 from stoa.rest.problems import MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
-from stoa.rest.request import Call
 
 routes, customer_routes = Routes("Products"), Routes("Customers")
 UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)

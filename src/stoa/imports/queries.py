@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.db.query import Command, Query
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 _ALL_STORES = "workers claim jobs of all stores"
 

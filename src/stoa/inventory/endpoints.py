@@ -21,10 +21,10 @@ from stoa.inventory.examples import ADJUSTMENTS
 from stoa.inventory.queries import Move, Moved
 from stoa.products.stock_locations import DEFAULT_LOCATION, locations_json
 from stoa.rest.batch import Batch, BatchFailed, ItemResult, TooManyItems, done, failed, numbered, refuse_all
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-from stoa.rest.request import Call
 
 routes = Routes("Products")
 

@@ -19,8 +19,8 @@ from stoa.db import pool
 from stoa.db.errors import sqlstate
 from stoa.db.query import Executor, Query
 from stoa.operations.telemetry import VERSION
-from stoa.rest.dispatch import Observed
-from stoa.rest.request import MOST_HEADERS, Receive, Scope, Send, method_label
+from stoa.rest.headers import MOST_HEADERS, method_label
+from stoa.rest.request import Observed, Receive, Scope, Send
 from stoa.settings import Settings, WrongSetting
 from stoa.webhooks.delivery.queries import PendingDelivery
 from stoa.webhooks.http.client import Response, Target

@@ -14,8 +14,8 @@ from stoa.orders.contract import Order
 from stoa.orders.parts import Allocation, FulfillmentStatus, LineItem, PaymentStatus, Status
 from stoa.orders.records import FulfillmentState, RefundState, fulfillments_of, records_of, refunds_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
-from stoa.rest.request import Call
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")

@@ -32,10 +32,10 @@ from stoa.orders.events import Changes
 from stoa.orders.parts import DuplicateReason
 from stoa.orders.rules import Traits, contribution
 from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.call import Call, Store
 from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Fault, Refusal
-from stoa.rest.request import Call, Store
 
 FIRST_VERSION = 1
 

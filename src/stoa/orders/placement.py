@@ -22,10 +22,10 @@ from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
+from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import Created, One
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Call, Store, Subject
 
 MOST_SUSPECTS = 10
 

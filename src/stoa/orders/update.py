@@ -20,9 +20,9 @@ from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.parts import EntryType
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.products.stock_locations import active_locations
+from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
-from stoa.rest.request import Call, Store, Subject
 
 
 class Entry(msgspec.Struct):

@@ -17,7 +17,7 @@ from stoa.portal.orders import ORDER_LIST
 from stoa.portal.pages import ROOT, Pages, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
 from stoa.portal.visit import Visit
-from stoa.rest.request import Call
+from stoa.rest.call import Call
 from stoa.store_data.customer_erasure import erase_customer
 
 pages = Pages()

@@ -18,8 +18,8 @@ from stoa.portal.order_forms import Line
 from stoa.portal.pages import ROOT, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
 from stoa.portal.visit import Visit
+from stoa.rest.call import Call
 from stoa.rest.problems import ValidationFailed
-from stoa.rest.request import Call
 
 
 class _FileGone(Exception):

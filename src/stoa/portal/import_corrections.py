@@ -22,8 +22,8 @@ from stoa.portal.imports import correctable, find_job, pages
 from stoa.portal.pages import PageResponse, Redirect, View
 from stoa.portal.store_writes import OnceForm
 from stoa.portal.visit import Visit
+from stoa.rest.call import Call
 from stoa.rest.problems import Fault
-from stoa.rest.request import Call
 
 _MAX_ROWS, _MAX_CELLS, _MAX_CHARACTERS = 10, 120, 10_000
 _FIELDS = text("Remove invisible characters.", max_length=200, multiline=True)

@@ -29,8 +29,8 @@ from stoa.portal.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.store_writes import REPEATED, Change, OnceForm, carry_out
 from stoa.portal.visit import Visit
 from stoa.rest.body import convert
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One
-from stoa.rest.request import Call
 
 _LINES_PER_FORM = 50
 

@@ -23,8 +23,8 @@ from stoa.products.endpoints import batch_products
 from stoa.products.save import load
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.body import convert
+from stoa.rest.call import Call
 from stoa.rest.problems import VersionConflict
-from stoa.rest.request import Call
 
 _VARIANTS_PER_PAGE = 20
 # The reasons that a person has; the others belong to orders and programs.

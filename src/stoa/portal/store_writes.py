@@ -17,8 +17,8 @@ from stoa.portal.forms import FormError, text
 from stoa.portal.refusals import refusals_as_faults
 from stoa.portal.visit import Visit
 from stoa.rest.batch import Batch
+from stoa.rest.call import Call, NamedPerson, Store
 from stoa.rest.endpoint import One
-from stoa.rest.request import Call, NamedPerson, Store
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 _RELOAD = "This page is incomplete. Reload it, and try again."

@@ -15,10 +15,10 @@ from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import PRODUCT_DEFAULTS, VARIANT_DEFAULTS, options_key, slug_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
+from stoa.rest.call import Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.patch import is_same, merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
-from stoa.rest.request import Store
 
 MOST_METADATA = 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"

@@ -3,7 +3,7 @@
 import msgspec
 
 from stoa.access.queries import ServedStore
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 DEFAULT_LOCATION = "default"
 _ONE_LOCATION = f'[{{"code":"{DEFAULT_LOCATION}","name":"Default","address":null,"priority":0,"active":true}}]'

@@ -2,52 +2,38 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Literal, cast
-
-import msgspec
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
+from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
+from stoa.rest.call import Call, Caller, Store
 from stoa.rest.checks import validation_failed
-from stoa.rest.endpoint import Endpoint, Router
+from stoa.rest.endpoint import Endpoint
 from stoa.rest.group_commit import GroupCommit, GroupedCall
-from stoa.rest.limits import Allowance, RateLimiter
+from stoa.rest.headers import acceptable, accepts_gzip, bearer_token, check_headers, method_label, versions_allowed
+from stoa.rest.limits import RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.parameters import read_parameters
 from stoa.rest.problems import (
-    Fault,
     InsufficientScope,
     InternalError,
+    MethodNotAllowed,
     NotAcceptable,
     NotFound,
     Overloaded,
-    RateLimited,
     Refusal,
     ServiceUnavailable,
     TooManyInFlight,
     ValidationFailed,
+    printable,
 )
-from stoa.rest.request import (
-    Access,
-    Call,
-    Caller,
-    Receive,
-    Request,
-    Scope,
-    Send,
-    Store,
-    acceptable,
-    accepts_gzip,
-    bearer_token,
-    check_headers,
-    method_label,
-    versions_allowed,
-)
+from stoa.rest.request import Access, Observed, Receive, Request, Scope, Send
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
@@ -55,25 +41,80 @@ from stoa.rest.writes import Write, Writes
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
+_LONGEST_ID = 18
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}\Z")
 
 
-class Observed(msgspec.Struct):
-    """What telemetry records of a request."""
+class Router:
+    """The endpoints below the API's prefix."""
 
-    request_id: str
-    method: str
-    operation: str
-    status: int
-    code: str
-    seconds: float  # until the server has the response, without the time that the caller asked to wait
-    store_id: int | None
-    app_id: int | None
-    error: BaseException | None
-    faults: Sequence[Fault] = ()
-    of_api: bool = True  # False for pages, documentation and tokens
-    shed: str = ""  # why the request was shed
-    path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._literal: dict[str, dict[str, Endpoint]] = {}
+        self._patterns: dict[int, list[tuple[list[str], dict[str, Endpoint]]]] = {}
+        for endpoint in endpoints:
+            self._methods_at(endpoint.path)[endpoint.method] = endpoint
+        for patterns in self._patterns.values():
+            # A literal segment matches before a placeholder, regardless of the order of declaration.
+            patterns.sort(key=lambda pattern: [segment.startswith("{") for segment in pattern[0]])
+
+    def _methods_at(self, path: str) -> dict[str, Endpoint]:
+        if "{" not in path:
+            return self._literal.setdefault(path, {})
+        segments = path.split("/")
+        patterns = self._patterns.setdefault(len(segments), [])
+        for known, methods in patterns:
+            if known == segments:
+                return methods
+        patterns.append((segments, {}))
+        return patterns[-1][1]
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
+        """The endpoint and its path parameters; GET endpoints also handle HEAD."""
+        found = self._at(path)
+        if found is None:
+            if path.endswith("/") and self._at(path[:-1]) is not None:
+                raise NotFound(f"There is no such path. Use {printable(path[:-1])}, without the trailing slash.")
+            raise NotFound("There is no such path.")
+        methods, values = found
+        return self._pick(methods, "GET" if method == "HEAD" else method), values
+
+    def _at(self, path: str) -> tuple[dict[str, Endpoint], dict[str, Any]] | None:
+        methods = self._literal.get(path)
+        if methods is not None:
+            return methods, {}
+        segments = path.split("/")
+        for pattern, methods in self._patterns.get(len(segments), ()):
+            if all(want == got or want[:1] == "{" for want, got in zip(pattern, segments, strict=True)):
+                values = _values(next(iter(methods.values())), pattern, segments)
+                if values is not None:
+                    return methods, values
+        return None
+
+    def _pick(self, methods: dict[str, Endpoint], method: str) -> Endpoint:
+        endpoint = methods.get(method)
+        if endpoint is None:
+            allowed = sorted([*methods, "HEAD"] if "GET" in methods else methods)
+            raise MethodNotAllowed(
+                f"This path supports {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
+            )
+        return endpoint
+
+
+def _values(endpoint: Endpoint, pattern: list[str], segments: list[str]) -> dict[str, Any] | None:
+    values: dict[str, Any] = {}
+    for want, got in zip(pattern, segments, strict=True):
+        if not want.startswith("{"):
+            continue
+        name = want[1:-1]
+        if endpoint.path_parameters[name] is int:
+            if not (got.isascii() and got.isdigit() and len(got) <= _LONGEST_ID):
+                return None
+            values[name] = int(got)
+        elif got and "\x00" not in got:
+            values[name] = got
+        else:
+            return None
+    return values
 
 
 class Dispatcher:
@@ -122,7 +163,9 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
         """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()
-        request = Request(scope, receive, sub_path)
+        path = scope["path"]
+        base = path.removesuffix(sub_path)
+        request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"))
         self._busy += 1
         try:
             response = await self._respond(request, scope, handle)
@@ -199,7 +242,7 @@ class Dispatcher:
         caller = request.caller = await self._access.caller(store, bearer_token(headers))
         allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance
-        _check_allowance(allowance)
+        allowance.check()
         if not caller.may(endpoint.scope):
             raise InsufficientScope(
                 f"This endpoint requires the scope {endpoint.scope}.", required_scope=endpoint.scope
@@ -287,7 +330,7 @@ class Dispatcher:
             request.allowance = await self._limiter.take(
                 request.store.id, caller.app_id, extra, caller.burst, caller.refill
             )
-            _check_allowance(request.allowance)
+            request.allowance.check()
 
     async def _write(
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
@@ -314,11 +357,3 @@ def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:
     refusal = Overloaded(headers=[(b"retry-after", b"1")])
     refusal.shed = reason
     return refusal
-
-
-def _check_allowance(allowance: Allowance) -> None:
-    if not allowance.allowed:
-        raise RateLimited(
-            f"The rate limit is {allowance.refill} requests a second, with bursts of {allowance.burst}.",
-            headers=[(b"retry-after", b"%d" % allowance.retry_in_s)],
-        )

@@ -10,10 +10,11 @@ import structlog
 from stoa.db.errors import CommitUnknown, StaleTransaction, Unavailable, cause, is_away, is_lost
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
+from stoa.rest.call import Call
 from stoa.rest.coalescing import Coalescer
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Call, Request
+from stoa.rest.request import Request
 from stoa.rest.response import Response, render
 
 MAX_CALLS = 20

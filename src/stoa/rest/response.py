@@ -10,11 +10,13 @@ from typing import Any, cast
 import msgspec
 
 from stoa.rest.batch import Batch
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Endpoint, NoContent, One, Stream
+from stoa.rest.headers import accepts_gzip, tags
 from stoa.rest.limits import DOCUMENT_BYTES
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
-from stoa.rest.request import Call, Headers, Peer, Request, Send, accepts_gzip, tags
+from stoa.rest.request import Headers, Peer, Request, Send
 from stoa.rest.unsent import WHOLE_BYTES, UnsentResponses
 
 _JSON = (b"content-type", b"application/json")

@@ -7,9 +7,10 @@ import msgspec
 
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
+from stoa.rest.call import Call
 from stoa.rest.checks import together_with, validation_failed
 from stoa.rest.endpoint import Accepted, Endpoint
-from stoa.rest.request import Call, Request
+from stoa.rest.request import Request
 from stoa.rest.response import Response, render
 
 

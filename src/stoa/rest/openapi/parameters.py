@@ -6,9 +6,9 @@ from typing import Any
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import LARGEST_SET, Filter
+from stoa.rest.headers import MOST_TAG_BYTES
 from stoa.rest.openapi.envelopes import REFS
 from stoa.rest.openapi.schemas import exclude_nul, field_name
-from stoa.rest.request import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from stoa.events.outbox import Event
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
-from stoa.rest.request import Call
 from stoa.webhooks.api import filters, queries, rules
 from stoa.webhooks.api.contract import (
     MAX_WEBHOOKS,

@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.access import audit
 from stoa.access.addresses import base_url
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One
 from stoa.rest.problems import NotFound
-from stoa.rest.request import Call
 from stoa.settings import service_url
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import Webhook
