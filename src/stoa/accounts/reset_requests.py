@@ -1,6 +1,6 @@
 """Self-service password resets: a request is noted the same way for every address, and answered in the background.
 
-The request does the same work whether the address has an account or not, so neither its answer nor its duration tells.
+The request does the same work whether the address has an account or not, so neither its response nor its duration tells.
 """
 
 from stoa.access.audit import SERVICE

@@ -225,7 +225,7 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
     check_field_scopes(members, endpoint.body, call.may)
-    if endpoint.answer is Batch:
+    if endpoint.returns is Batch:
         return _decode_batch(members, cast("type[Any]", endpoint.body), call)
     return _decode_members(members, endpoint, call)
 

@@ -295,8 +295,8 @@ class Dispatcher:
         if endpoint.method == "GET":
             if self._replica is not None and not endpoint.primary:
                 call.db = await self._replica.reader(request.allowance.fence if request.allowance else None)
-            answer = await endpoint.handler(call, **values)
-            return render(request, endpoint, call, answer)
+            result = await endpoint.handler(call, **values)
+            return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)

@@ -85,7 +85,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     description: str
     group: str
     path_parameters: Mapping[str, type]
-    answer: type[Any]  # the class that the handler returns, such as One or Page
+    returns: type[Any]  # the class that the handler returns, such as One or Page
     resource: type[Any] | None
     body: type[Any] | None
     body_required: bool
@@ -110,7 +110,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def status(self) -> int:
-        return {Created: 201, Accepted: 202, NoContent: 204}.get(self.answer, 200)
+        return {Created: 201, Accepted: 202, NoContent: 204}.get(self.returns, 200)
 
     @cached_property
     def field_scopes(self) -> FieldScopes:
@@ -121,7 +121,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def shows_fields(self) -> bool:
         """Whether the response is one resource, so that `fields` can select from it."""
-        return self.resource is not None and issubclass(self.answer, One)
+        return self.resource is not None and issubclass(self.returns, One)
 
     @cached_property
     def read_only(self) -> frozenset[str]:
@@ -131,7 +131,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def response_only(self) -> frozenset[str]:
         """Fields that the response to a creation has but its body does not."""
-        return self._not_in_body() if issubclass(self.answer, Created) else frozenset()
+        return self._not_in_body() if issubclass(self.returns, Created) else frozenset()
 
     def _not_in_body(self) -> frozenset[str]:
         return _not_in_body(self.resource, self.body) if self.resource is not None else frozenset()
@@ -201,8 +201,8 @@ class Routes:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             signature = inspect.signature(handler)
-            answer = hints["return"]
-            resource = get_args(answer)[0] if get_args(answer) else None
+            returned = hints["return"]
+            resource = get_args(returned)[0] if get_args(returned) else None
             text = inspect.getdoc(handler) or ""
             summary, _, description = text.partition("\n")
             if (hints.get("query") is ListQuery) != (lists is not None):
@@ -219,7 +219,7 @@ class Routes:
                     description=description.strip(),
                     group=self.group,
                     path_parameters={name: hints[name] for name in _PLACEHOLDER.findall(path)},
-                    answer=get_origin(answer) or answer,
+                    returns=get_origin(returned) or returned,
                     resource=resource,
                     body=None if uploads else hints.get("body"),
                     body_required="body" in hints and signature.parameters["body"].default is inspect.Parameter.empty,

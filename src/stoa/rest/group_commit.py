@@ -51,8 +51,8 @@ class GroupedCall(msgspec.Struct):
 class GroupCommit:
     """Carries out calls in groups where their endpoint declares how (`grouped`).
 
-    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: an
-    answer, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
+    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: a
+    result, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
     work, events and idempotency records of a group are committed together. Each call has the outcome that it would have if
     it ran alone after those before it in the list.
     """
@@ -129,13 +129,13 @@ async def _work(
         return outcomes
     for each in fresh.values():
         each.call.db = db
-    answers = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
+    results = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
     new: list[idempotency.NewResponse] = []
-    for (index, each), answer in zip(fresh.items(), answers, strict=True):
-        if isinstance(answer, Refusal):
-            outcomes[index] = answer
-        elif answer is not None:
-            response = outcomes[index] = render(each.request, endpoint, each.call, answer)
+    for (index, each), result in zip(fresh.items(), results, strict=True):
+        if isinstance(result, Refusal):
+            outcomes[index] = result
+        elif result is not None:
+            response = outcomes[index] = render(each.request, endpoint, each.call, result)
             if each.key is not None:
                 app_id = each.call.caller.app_id
                 new.append(idempotency.NewResponse(app_id, each.key, each.fingerprint, response, each.call.subject))
@@ -165,7 +165,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 async def alone(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:
-    """The answer of a group that consists of this call only; raises its refusal."""
+    """The result of a group that consists of this call only; raises its refusal."""
     try:
         [outcome] = await outcomes
     except RefusedCalls as refused:

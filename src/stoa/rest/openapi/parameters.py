@@ -122,7 +122,7 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
             )
         )
     # A batch has no version; its items have `if_version`.
-    if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.answer, Batch):
+    if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.returns, Batch):
         found.append(_header("If-Match", "Make the change only if the resource still has this `ETag`.", _TAGS))
     if endpoint.method == "GET" and endpoint.lists is None:
         found.append(_header("If-None-Match", "Respond with 304 if the resource still has this `ETag`.", _TAGS))

@@ -31,7 +31,7 @@ async def locked(call: Call, webhook_id: int) -> Row:
     return await found(call, webhook_id)
 
 
-def answer(row: Row) -> One[Webhook]:
+def webhook_response(row: Row) -> One[Webhook]:
     return One(msgspec.json.encode(shown(row)), row.version)
 
 
