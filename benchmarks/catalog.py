@@ -13,7 +13,7 @@ from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
 from stoa.products.contract import Option, Seo
 from stoa.products.rules import new_product
 from stoa.products.save import product_row, variant_row
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 STORES = 200
 LARGE_STORE_PRODUCTS = 10_000

@@ -38,7 +38,7 @@ from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import GET, STORE
 from stoa.imports.runner import claim_this, run_import
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 from stoa.settings import Settings, load
 
 TABLES = ("products", "product_terms", "variants", "stock_movements", "events")

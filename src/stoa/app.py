@@ -24,15 +24,16 @@ from stoa.operations.maintenance import maintain_forever
 from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
 from stoa.operations.readiness import Readiness
 from stoa.operations.telemetry import Observer, configure_logging, log_start, log_stop
-from stoa.operations.tracing import Answer, Tracing
+from stoa.operations.tracing import RequestHandler, Tracing
 from stoa.portal.site_map import routes as portal_routes
 from stoa.reference.routes import routes as documentation_routes
 from stoa.reference.sample_store import SampleStore
-from stoa.rest.dispatch import PREFIX, Dispatcher, Observed, overloaded
+from stoa.rest.dispatch import PREFIX, Dispatcher, overloaded
 from stoa.rest.endpoint import Endpoint
+from stoa.rest.headers import address_of, check_headers, method_label, trust_proxies
 from stoa.rest.page_requests import PageRequest, PageRequests
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Peer, Receive, Scope, Send, address_of, check_headers, method_label, trust_proxies
+from stoa.rest.request import Observed, Peer, Receive, Scope, Send
 from stoa.rest.response import send_body
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace
@@ -89,8 +90,8 @@ class Application:
             observe=self._observe,
             committed=self.notifier,
         )
-        self._dispatch: Answer = self._tracing.requests(dispatcher) if self._tracing else dispatcher
-        self._answer_page: Answer = self._tracing.requests(self._page) if self._tracing else self._page
+        self._dispatch: RequestHandler = self._tracing.requests(dispatcher) if self._tracing else dispatcher
+        self._handle_page: RequestHandler = self._tracing.requests(self._page) if self._tracing else self._page
         gauges = {
             telemetry.IN_FLIGHT: lambda: dispatcher.in_flight,
             telemetry.PAGES_IN_FLIGHT: lambda: self._pages.in_flight,
@@ -159,7 +160,7 @@ class Application:
             if handle and rest.startswith(PREFIX[1:]):
                 await self._dispatch(scope, receive, send, sub_path=rest[len(PREFIX) - 1 :], handle=handle)
                 return
-        await self._answer_page(scope, receive, send)
+        await self._handle_page(scope, receive, send)
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request outside the app API, with the same header limits, log and metrics."""

@@ -30,6 +30,9 @@ def openapi() -> dict[str, Any]:
         ENDPOINTS,
         prefix=PREFIX,
         version=VERSION,
+        summary="One API for the products, orders, customers and webhooks of many stores.",
+        description="A successful response has `data` and `meta`; an error is a problem document (RFC 9457). The guides at "
+        "`/docs/guides` explain pagination, retries, webhooks and imports.",
         scopes=SCOPES,
         groups=GROUPS,
         examples=_examples(),

@@ -1,4 +1,4 @@
-"""Health checks and event schemas, and the answers to unknown addresses and internal errors outside the app API."""
+"""Health checks and event schemas, and the responses to unknown addresses and internal errors outside the app API."""
 
 import html
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from stoa.ids import new_id
 from stoa.operations.readiness import Readiness
 from stoa.operations.telemetry import fault
 from stoa.reference.routes import SAFE, not_found
+from stoa.rest.headers import method_label
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
-from stoa.rest.request import method_label
 from stoa.webhooks.api.schemas import schema_bytes
 
-HEALTH = ("/live", "/ready")  # answered also under overload, because the answer may end the process
+HEALTH = ("/live", "/ready")  # answered also under overload, because the response may end the process
 _REFUSAL_PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     "<title>{0}</title><main><h1>{0}</h1><p>{1}</p></main></html>"
@@ -32,9 +32,9 @@ def routes(readiness: Readiness) -> list[Route]:
         return JSONResponse({"status": "live"}, headers=SAFE)
 
     async def ready(request: Request) -> Response:
-        answer = await (readiness.check_deeply() if "deep" in request.query_params else readiness.check())
-        retry = {"Retry-After": str(answer.retry_after_s)} if answer.retry_after_s else {}
-        return JSONResponse(answer.body, answer.status, headers={**SAFE, **retry})
+        response = await (readiness.check_deeply() if "deep" in request.query_params else readiness.check())
+        retry = {"Retry-After": str(response.retry_after_s)} if response.retry_after_s else {}
+        return JSONResponse(response.body, response.status, headers={**SAFE, **retry})
 
     async def home(_: Request) -> Response:
         return RedirectResponse("/docs")

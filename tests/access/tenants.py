@@ -14,7 +14,7 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.pool import Database
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 REQUESTED = ["products:read", "products:write", "orders:read", "orders:write"]
 _numbers = itertools.count(1)

@@ -16,6 +16,7 @@ from stoa.access.operator import Operator
 from stoa.access.queries import INSERT_TOKEN
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
+from stoa.rest.call import Caller
 from stoa.rest.problems import (
     AppNotInstalled,
     AppSuspended,
@@ -24,7 +25,7 @@ from stoa.rest.problems import (
     Refusal,
     StoreSuspended,
 )
-from stoa.rest.request import Access, Caller
+from stoa.rest.request import Access
 from stoa.settings import Settings, secret_key
 from tests.access.tenants import Tenant, new_handle, open_store, open_tenant, post, token_of
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from stoa.access.contract import SCOPES
 from stoa.access.rules import expanded, in_force, listed, ordered
-from stoa.rest.request import Caller
+from stoa.rest.call import Caller
 
 scope_lists = st.lists(st.sampled_from(list(SCOPES)), unique=True)
 

@@ -12,7 +12,7 @@ from stoa.rest.endpoint import Endpoint, One
 
 def _is_versioned(endpoint: Endpoint) -> bool:
     fields = msgspec.structs.fields(endpoint.resource) if endpoint.resource else ()
-    return endpoint.method == "PATCH" and issubclass(endpoint.answer, One) and "version" in {f.name for f in fields}
+    return endpoint.method == "PATCH" and issubclass(endpoint.returns, One) and "version" in {f.name for f in fields}
 
 
 PATCHES = [pytest.param(each, id=each.name) for each in ENDPOINTS if _is_versioned(each)]

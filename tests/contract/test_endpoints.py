@@ -15,9 +15,9 @@ from stoa.access.contract import SCOPES
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.description import openapi
 from stoa.reference.document import inlined
+from stoa.reference.fault_codes import FAULT_CODES
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.fault_codes import FAULT_CODES
 from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Refusal
 

@@ -130,7 +130,7 @@ async def test_an_invalid_filter_is_refused(shelves: Shelves, params: dict[str, 
 
 
 async def test_responses_match_the_openapi_document(shelves: Shelves) -> None:
-    described = document(routes.endpoints, prefix="", version="3.0", scopes={}, groups={})
+    described = document(routes.endpoints, prefix="", version="3.0", summary="", description="", scopes={}, groups={})
 
     def check(answer: Any, path: str, method: str) -> None:
         content = described["paths"][path][method]["responses"][str(answer.status_code)]["content"]

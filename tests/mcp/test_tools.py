@@ -9,8 +9,8 @@ import pytest
 
 from stoa.api import ENDPOINTS
 from stoa.description import openapi
-from stoa.mcp.answers import cut
 from stoa.mcp.resources import TEMPLATES, listed, resources
+from stoa.mcp.responses import cut
 from stoa.mcp.tools import DEFAULT_LIMIT, tools
 
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")  # what model providers accept as the name of an argument

@@ -9,7 +9,7 @@ from stoa.orders.duplicates import duplicate_order
 from stoa.orders.endpoints import create_order
 from stoa.orders.status import update_order_status
 from stoa.rest.body import convert
-from stoa.rest.request import Call, Caller, NamedOperator, NamedPerson
+from stoa.rest.call import Call, Caller, NamedOperator, NamedPerson
 from tests.orders.sample_store import ADA, SampleStore
 
 TILL = NamedOperator("Till")

@@ -20,7 +20,7 @@ from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
-from stoa.rest.request import Call, NamedOperator
+from stoa.rest.call import Call, NamedOperator
 from tests.support.shops import PERSON, SHIRT
 
 TILL = NamedOperator("Till")

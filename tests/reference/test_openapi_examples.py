@@ -22,7 +22,7 @@ from tests.support.shops import Shop
 DOCUMENT = read_document(openapi())
 RESOURCES = {**collected.resources(), **example_responses.resources()}
 RESPONSES = {**collected.responses(), **example_responses.responses()}
-WITH_RESPONSE = [endpoint for endpoint in ENDPOINTS if endpoint.answer is not NoContent]
+WITH_RESPONSE = [endpoint for endpoint in ENDPOINTS if endpoint.returns is not NoContent]
 each_response = pytest.mark.parametrize("endpoint", WITH_RESPONSE, ids=lambda each: each.name)
 
 

@@ -7,7 +7,7 @@ from tests.support.shops import Shop
 
 from stoa.description import openapi
 from stoa.reference.document import inlined
-from stoa.rest.request import MOST_TAG_BYTES
+from stoa.rest.headers import MOST_TAG_BYTES
 
 DESCRIPTION: dict[str, Any] = openapi()
 OPERATIONS: dict[str, Any] = {

@@ -11,11 +11,12 @@ from tests.support.notes import GET, INSERT, NewNote, Note, TitleTaken
 from tests.support.shops import Shop, open_shop
 
 from stoa.app import Application
+from stoa.db.errors import StaleTransaction
 from stoa.db.pool import Connection, Database
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Routes
-from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, StaleGroup, alone
+from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, alone
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Call
 from stoa.settings import Settings
 
 BODY = '"price":"5.00","color":"red","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'
@@ -47,7 +48,7 @@ class Slips:
             raise RefusedCalls(refused)
         if self.stale:
             self.stale -= 1
-            raise StaleGroup("once more")
+            raise StaleTransaction("once more")
         return outcomes
 
     async def _write(

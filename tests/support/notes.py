@@ -10,13 +10,13 @@ from stoa import money
 from stoa.db.documents import TOMBSTONE
 from stoa.db.listing import Listing
 from stoa.db.query import Command, Query
+from stoa.rest.call import Call
 from stoa.rest.checks import Money
 from stoa.rest.endpoint import Created, Deprecation, NoContent, One, Page, Routes
 from stoa.rest.filters import Choices, Flag, Ids, Moment, MoneyRange, Text
 from stoa.rest.lists import ListOf, ListQuery, list_page
 from stoa.rest.patch import changes_between, check_echoes, merge
 from stoa.rest.problems import NotFound, Refusal
-from stoa.rest.request import Call
 
 SCHEMA = """
 CREATE SEQUENCE note_ids;

@@ -23,7 +23,7 @@ from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 from stoa.settings import Settings
 from tests.support.pointers import check_pointers
 

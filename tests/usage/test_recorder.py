@@ -11,8 +11,8 @@ from stoa.access.credentials import new_access_token
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.operations.maintenance import maintain
-from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
+from stoa.rest.request import Observed
 from stoa.settings import Settings
 from stoa.usage.queries import LoggedRequest
 from stoa.usage.recorder import Recorder

@@ -12,6 +12,7 @@ from stoa.access.credentials import is_access_token, keyed_hashes
 from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS
 from stoa.access.rules import in_force
 from stoa.db.query import Executor
+from stoa.rest.call import Caller, Store
 from stoa.rest.problems import (
     AppNotInstalled,
     AppSuspended,
@@ -20,7 +21,6 @@ from stoa.rest.problems import (
     Refusal,
     StoreSuspended,
 )
-from stoa.rest.request import Caller, Store
 from stoa.settings import Settings, secret_key
 
 # Every worker asks the database again after this TTL, so a revocation takes effect everywhere within a second.

@@ -14,7 +14,7 @@ from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
 from stoa.access.credentials import is_client_id, keyed_hashes, same
 from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
 from stoa.db.pool import Database
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 from stoa.secret_keys import Keys
 
 # Failed attempts a minute. An attacker blocks only itself: failures of a client are counted per address.
@@ -97,7 +97,7 @@ async def authenticate(
 
 
 def refuse_guessing(client: Client | FailedAttempts) -> None:
-    """Refuse before comparing the secret: a correct one must get the same answer as a wrong one."""
+    """Refuse before comparing the secret: a correct one must get the same response as a wrong one."""
     at_one_address, of_address, everywhere = client.failures
     most = MOST_WHEN_GUESSED_AT if everywhere >= MANY_EVERYWHERE else MOST_AT_ONE_ADDRESS
     wait_s = client.seconds_left[0] if at_one_address >= most else 0

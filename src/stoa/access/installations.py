@@ -19,10 +19,10 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.rest.cursors import encode_cursor, invalid_cursor
 from stoa.rest.filters import Choices, Moment
+from stoa.rest.headers import bearer_token
 from stoa.rest.lists import ListOf, ListQuery, read_list
 from stoa.rest.problems import AppSuspended, ExpiredToken, InvalidToken, Refusal
 from stoa.rest.query_string import query_parameters, unknown_parameters
-from stoa.rest.request import bearer_token
 from stoa.settings import Settings, secret_key
 
 STATUSES = ("installed", "uninstalled")

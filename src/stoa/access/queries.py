@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.db.query import Command, Query
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 _ADDRESS = "it finds the store that a URL names"
 _CLIENT = "a client authenticates before any store is known"
@@ -14,14 +14,21 @@ _MAINTENANCE = "maintenance covers all stores"
 
 # --- every request -----------------------------------------------------------------------------------------
 
+
+class ServedStore(Store, frozen=True):
+    """The row of a store, with what its slices need of it at any request."""
+
+    locations: str = "[]"  # JSON
+
+
 STORE_BY_HANDLE = Query(
-    Store,
+    ServedStore,
     """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
          FROM stores WHERE handle = $1""",
     unbound=_ADDRESS,
 )
 STORE_BY_HOST = Query(
-    Store,
+    ServedStore,
     """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.locations
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,

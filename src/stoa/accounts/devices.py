@@ -10,7 +10,7 @@ from stoa.accounts.rules import browser_of
 from stoa.db.query import Executor
 from stoa.notifications.news import new_device
 from stoa.notifications.notify import notify
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 

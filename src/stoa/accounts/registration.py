@@ -49,7 +49,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import discard, post
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 from stoa.settings import Settings, service_url
 
 LINK_HOURS: dict[Purpose, int] = {"set-up": 24, "invitation": 7 * 24, "reset": 24}

@@ -1,6 +1,6 @@
 """Self-service password resets: a request is noted the same way for every address, and answered in the background.
 
-The request does the same work whether the address has an account or not, so neither its answer nor its duration tells.
+The request does the same work whether the address has an account or not, so neither its response nor its duration tells.
 """
 
 from stoa.access.audit import SERVICE
@@ -24,7 +24,7 @@ from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import discard, post
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 
 EVERY_S = 2.0
 LINK_HOURS = 1

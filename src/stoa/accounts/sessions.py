@@ -33,7 +33,7 @@ from stoa.accounts.queries import SET_PASSWORD
 from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 from stoa.secret_keys import Keys
 
 IDLE_TIMEOUT_S = 60 * 60

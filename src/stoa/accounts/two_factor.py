@@ -31,7 +31,7 @@ from stoa.accounts.devices import note_sign_in
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, normalize_code
 from stoa.accounts.sessions import open_session
 from stoa.db.query import Executor
-from stoa.rest.request import address_of
+from stoa.rest.headers import address_of
 
 MAX_FAILURES = 10
 _ISSUER = "Stoa"

@@ -35,11 +35,11 @@ from stoa.customers.workspace import CustomerWorkspace
 from stoa.db.documents import exactly, head_of
 from stoa.db.query import json_of
 from stoa.events.outbox import Cause
+from stoa.rest.call import Call, Subject
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound
-from stoa.rest.request import Call, Subject
 
 routes = Routes("Customers")
 

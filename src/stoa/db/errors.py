@@ -9,7 +9,7 @@ InterfaceError: type[Exception] = asyncpg.InterfaceError  # pyright: ignore[repo
 # The protocol state is broken, for example because the server died while it sent a message.
 InternalClientError: type[Exception] = asyncpg.InternalClientError  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 
-RETRYABLE = frozenset({"40001", "40P01"})
+RETRYABLE = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 LOCK_TIMEOUT = "55P03"
 UNIQUE_VIOLATION = "23505"
 OUT_OF_RANGE = "22003"
@@ -42,8 +42,18 @@ class CommitUnknown(Unavailable):
     """A COMMIT failed on a cluster, where the node of the store may have committed before."""
 
 
+class StaleTransaction(Exception):
+    """Raised inside a transaction: a concurrent change made its decisions stale; it is rolled back and runs again."""
+
+
 def sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def is_repeatable(error: BaseException) -> bool:
+    """Whether the transaction lost against a concurrent one, so that it may succeed if it runs again. After a lost connection
+    it must not run again, because it may be committed."""
+    return isinstance(error, StaleTransaction) or sqlstate(error) in RETRYABLE
 
 
 def is_lost(error: BaseException) -> bool:

@@ -1,11 +1,12 @@
 """A connection pool: a connection is lent for one read or one transaction, and closed when it breaks."""
 
 import asyncio
+import random
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from stoa.db.errors import (
     RETRYABLE,
@@ -18,17 +19,19 @@ from stoa.db.errors import (
     is_busy,
     is_crowded,
     is_lost,
+    is_repeatable,
     sqlstate,
 )
 from stoa.db.hosts import open_connection
 from stoa.db.pooler import Path, path_of
-from stoa.db.query import Executor
 from stoa.settings import WrongSetting
 
+T = TypeVar("T")
 APPLICATION_NAME = "stoa"
 ACQUIRE_TIMEOUT_S = 2.0
+TRIES = 4  # of a transaction, in all
+PAUSE_S = (0.005, 0.05)  # before another try, times the number of failed tries: two transactions must not collide again
 GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
-_FAILED_TRANSACTION = "25P02"
 _CONSTRAINT = "23"
 # A wait at which new work is shed: longer than a slow commit or a burst that the pool works off by itself, and short enough
 # that a request that was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
@@ -122,38 +125,6 @@ async def _commit(connection: Connection) -> None:
         raise CommitUnknown("a node of the database failed while it committed") from error
     if tag != "COMMIT":
         raise RuntimeError("the transaction was rolled back, because an error inside it was swallowed")
-
-
-class OutsideTransaction:
-    """Runs single statements on a second connection; if the server has none left, inside the transaction instead."""
-
-    __slots__ = ("_inside", "_outside")
-
-    def __init__(self, outside: Executor, inside: Executor) -> None:
-        self._outside = outside
-        self._inside = inside
-
-    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
-        try:
-            return await self._outside.fetch(sql, *args)
-        except Unavailable as error:
-            if not is_crowded(error):
-                raise
-            crowded = error
-        try:
-            return await self._inside.fetch(sql, *args)
-        except PostgresError as error:
-            if sqlstate(error) == _FAILED_TRANSACTION:
-                raise crowded from error
-            raise
-
-    async def execute(self, sql: str, *args: Any) -> str:
-        try:
-            return await self._outside.execute(sql, *args)
-        except Unavailable as error:
-            if not is_crowded(error):
-                raise
-        return await self._inside.execute(sql, *args)
 
 
 class Database:
@@ -375,6 +346,18 @@ class Database:
                 raise unavailable from error
             raise
         self._release(connection)
+
+    async def in_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do work in one transaction. If that loses against a concurrent one, the work is done again in another."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                async with self.transaction() as connection:
+                    return await work(connection)
+            except Exception as error:
+                if not tries_left or not is_repeatable(error):
+                    raise
+            await asyncio.sleep(random.uniform(*PAUSE_S) * (TRIES - tries_left))  # noqa: S311 - jitter
+        raise AssertionError("unreachable")
 
     async def close(self) -> None:
         """Close idle connections now and lent ones when they are released, and lend no more."""

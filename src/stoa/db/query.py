@@ -1,13 +1,16 @@
-"""Statements, each declared with the type of its rows as one constant."""
+"""Statements, each declared with the type of its rows as one constant, and what runs them."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from stoa.db.errors import PostgresError, Unavailable, is_crowded, sqlstate
+
 Row = TypeVar("Row")
 # Numbers keep the digits that they were sent with; they never become floats.
 _encoder = msgspec.json.Encoder(decimal_format="number")
+_FAILED_TRANSACTION = "25P02"
 
 
 class Executor(Protocol):
@@ -16,6 +19,38 @@ class Executor(Protocol):
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]: ...
 
     async def execute(self, sql: str, *args: Any) -> str: ...
+
+
+class OutsideTransaction:
+    """Runs single statements on a second connection; if the server has none left, inside the transaction instead."""
+
+    __slots__ = ("_inside", "_outside")
+
+    def __init__(self, outside: Executor, inside: Executor) -> None:
+        self._outside = outside
+        self._inside = inside
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
+        try:
+            return await self._outside.fetch(sql, *args)
+        except Unavailable as error:
+            if not is_crowded(error):
+                raise
+            crowded = error
+        try:
+            return await self._inside.fetch(sql, *args)
+        except PostgresError as error:
+            if sqlstate(error) == _FAILED_TRANSACTION:
+                raise crowded from error
+            raise
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        try:
+            return await self._outside.execute(sql, *args)
+        except Unavailable as error:
+            if not is_crowded(error):
+                raise
+        return await self._inside.execute(sql, *args)
 
 
 class NoRow(Exception):

@@ -13,7 +13,7 @@ from stoa.orders.bodies import NewOrder, StatusChange
 from stoa.orders.endpoints import create_order
 from stoa.orders.status import update_order_status
 from stoa.rest.body import convert, parse
-from stoa.rest.request import Call, NamedOperator, Store
+from stoa.rest.call import Call, NamedOperator, Store
 
 _SAMPLE_DATA = NamedOperator("Sample data")
 

@@ -19,7 +19,7 @@ from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
 from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 
 class NewStore(msgspec.Struct):

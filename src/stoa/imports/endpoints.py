@@ -29,9 +29,9 @@ from stoa.imports.jobs import document_for, new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.products.bodies import NewProduct
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Accepted, One, Routes, Stream, Upload
 from stoa.rest.problems import MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
-from stoa.rest.request import Call
 
 routes, customer_routes = Routes("Products"), Routes("Customers")
 UPLOADS, REPORTS = (NDJSON, CSV, JSON), (JSON, NDJSON, CSV)
@@ -74,7 +74,7 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
     the file again. Reports are kept for 30 days. Only the app that made the import can read its rows; other apps get the
     job without the errors of rows.
     """
-    return await answer(call, PRODUCTS, import_id)
+    return await import_response(call, PRODUCTS, import_id)
 
 
 @customer_routes.post(
@@ -109,7 +109,7 @@ async def get_customer_import(call: Call, import_id: str) -> One[Import]:
     the file again. Reports are kept for 30 days. The data of an erased customer is removed from them. Only the app that
     made the import can read its rows; other apps get the job without the errors of rows.
     """
-    return await answer(call, CUSTOMERS, import_id)
+    return await import_response(call, CUSTOMERS, import_id)
 
 
 async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
@@ -129,7 +129,7 @@ async def accept(call: Call, of: Importable, body: Upload) -> Accepted[Import]:
     )
 
 
-async def answer(call: Call, of: Importable, import_id: str) -> One[Import]:
+async def import_response(call: Call, of: Importable, import_id: str) -> One[Import]:
     """The job, or its report in the requested media type."""
     known = _ID.match(import_id)
     job = await queries.GET.maybe(call.db, call.store_id, of.resource, import_id) if known else None

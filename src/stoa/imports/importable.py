@@ -10,8 +10,8 @@ from stoa.events.outbox import Cause, Event
 from stoa.imports.contract import Options, Outcome
 from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
+from stoa.rest.call import Store
 from stoa.rest.problems import Fault, Refusal
-from stoa.rest.request import Store
 
 
 class Task(msgspec.Struct, frozen=True):

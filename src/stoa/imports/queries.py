@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.db.query import Command, Query
-from stoa.rest.request import Store
+from stoa.rest.call import Store
 
 _ALL_STORES = "workers claim jobs of all stores"
 
@@ -214,7 +214,7 @@ UNARCHIVED = Query(
 
 STORE = Query(
     Store,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale
          FROM stores WHERE id = $1""",
 )
 KNOWN_SIZE = Query(

@@ -19,11 +19,12 @@ from stoa.inventory.contract import (
 )
 from stoa.inventory.examples import ADJUSTMENTS
 from stoa.inventory.queries import Move, Moved
+from stoa.products.stock_locations import DEFAULT_LOCATION, locations_json
 from stoa.rest.batch import Batch, BatchFailed, ItemResult, TooManyItems, done, failed, numbered, refuse_all
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-from stoa.rest.request import DEFAULT_LOCATION, Call
 
 routes = Routes("Products")
 
@@ -39,7 +40,7 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
     page = await list_page(call.db, call.store_id, queries.INVENTORY, query)
     if call.include and page.docs:
         page.docs = await _with_locations(call, page.docs, page.ids)
-    page.extra_meta = {"locations": msgspec.Raw(call.store.locations)}
+    page.extra_meta = {"locations": msgspec.Raw(locations_json(call.store))}
     return page
 
 

@@ -10,7 +10,7 @@ from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, json_of
 from stoa.inventory import queries
 from stoa.inventory.contract import Location
-from stoa.rest.request import DEFAULT_LOCATION
+from stoa.products.stock_locations import DEFAULT_LOCATION
 
 MOST_LOCATIONS = 100
 LOWEST_PRIORITY = 1_000_000

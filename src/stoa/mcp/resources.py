@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 
 from stoa.guides.library import changelog, guides
-from stoa.mcp.answers import text
+from stoa.mcp.responses import text
 from stoa.mcp.schemas import inlined
 from stoa.mcp.tools import document
 from stoa.reference import markdown

@@ -9,7 +9,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from stoa import DISTRIBUTION
-from stoa.mcp import answers
+from stoa.mcp import responses
 from stoa.mcp.resources import TEMPLATES, listed, resources
 from stoa.mcp.store import Failure, Store
 from stoa.mcp.tools import Tool, tools
@@ -29,7 +29,7 @@ _WRITES = "Try a change with the tool that ends in _dry_run first, if there is o
 class Agent:
     """What one agent may do: the tools of the app's scopes, and those that write only if the operator allows it."""
 
-    def __init__(self, store: Store, *, write: bool, most_characters: int = answers.MOST_CHARACTERS) -> None:
+    def __init__(self, store: Store, *, write: bool, most_characters: int = responses.MOST_CHARACTERS) -> None:
         self._store = store
         self._write = write
         self._most = most_characters
@@ -58,12 +58,12 @@ class Agent:
         arguments = params.arguments or {}
         _check(tool, arguments)
         try:
-            answer = await self._store.call(**tool.request(arguments))
+            response = await self._store.call(**tool.request(arguments))
         except Failure as failure:
-            return _result(answers.cut(failure.document, self._most), failed=True)
-        if answer is None:
+            return _result(responses.cut(failure.document, self._most), failed=True)
+        if response is None:
             return _result("Done. The answer has no content.")
-        return _result(answers.cut(answer, self._most))
+        return _result(responses.cut(response, self._most))
 
     async def _offered(self, name: str) -> Tool:
         tool = tools().get(name)

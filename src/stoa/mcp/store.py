@@ -50,7 +50,7 @@ class Store:
         return self._scopes
 
     async def call(self, method: str, path: str, **given: Any) -> Any:
-        """Send a request; returns the decoded answer, or None if it has no body."""
+        """Send a request; returns the decoded response, or None if it has no body."""
         try:
             return await self._connection.call(method, path, _content, **given)
         except StoaError as error:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from stoa.rest.call import Store
 from stoa.rest.openapi.envelopes import PAGE_META
-from stoa.rest.request import Store
 
 STORE = Store(7, "demo", "Hearth & Loom", "USD", "active", timezone="America/New_York", locale="en-US")
 SERVICE_URL = "https://api.example.com"

@@ -4,7 +4,7 @@ from stoa.inventory import examples
 from stoa.inventory.contract import StockLevel
 from stoa.openapi_examples.fixtures import APP_ID, CREATED_AT, REQUEST_ID, Resource, Responses, batch
 from stoa.openapi_examples.products import shirt, variant_resource
-from stoa.rest.request import DEFAULT_LOCATION
+from stoa.products.stock_locations import DEFAULT_LOCATION
 
 _ENTRY_ID = 48_210
 

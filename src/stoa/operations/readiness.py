@@ -15,14 +15,14 @@ from stoa.operations.measuring import Queues, problems, read_queues
 CACHE_S = 1.0  # callers may ask often, but the database is asked once per second
 
 
-class Answer(msgspec.Struct):
+class ReadinessResponse(msgspec.Struct):
     status: int
     body: dict[str, Any]
     retry_after_s: int = 0
 
 
 class Readiness:
-    """Answers /ready, and /ready?deep, which also looks at the queues."""
+    """Responds to /ready, and /ready?deep, which also looks at the queues."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,32 +31,32 @@ class Readiness:
         self._queues: Queues | None = None
         self.stopping = False  # set when this service is about to exit
 
-    async def check(self) -> Answer:
+    async def check(self) -> ReadinessResponse:
         if self.stopping:
-            return Answer(503, {"status": "stopping"}, 1)
+            return ReadinessResponse(503, {"status": "stopping"}, 1)
         try:
             version = await migrate.version(self._database)
         except Unavailable as error:
             structlog.get_logger().warning("the database is unavailable", **cause(error))
-            return Answer(503, {"status": "no database"}, 1)
+            return ReadinessResponse(503, {"status": "no database"}, 1)
         if version < migrate.LATEST:
-            return Answer(503, {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}, 5)
+            return ReadinessResponse(503, {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}, 5)
         if not await self._writes():
-            return Answer(503, {"status": "the database does not accept writes"}, 1)
-        return Answer(200, {"status": "ready", "schema": version})
+            return ReadinessResponse(503, {"status": "the database does not accept writes"}, 1)
+        return ReadinessResponse(200, {"status": "ready", "schema": version})
 
-    async def check_deeply(self) -> Answer:
-        answer = await self.check()
-        if answer.status != 200:
-            return answer
+    async def check_deeply(self) -> ReadinessResponse:
+        response = await self.check()
+        if response.status != 200:
+            return response
         now = time.monotonic()
         try:
             if self._queues is None or now - self._measured_at >= CACHE_S:
                 self._measured_at, self._queues = now, await read_queues(self._database)
         except (PostgresError, Unavailable):
-            return Answer(503, {"status": "the queues cannot be read"}, 1)
+            return ReadinessResponse(503, {"status": "the queues cannot be read"}, 1)
         found = problems(self._queues)
-        return Answer(503, {"status": "degraded", "problems": found}, 5) if found else answer
+        return ReadinessResponse(503, {"status": "degraded", "problems": found}, 5) if found else response
 
     async def _writes(self) -> bool:
         if time.monotonic() - self._written_at < CACHE_S:

@@ -14,7 +14,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from stoa import DISTRIBUTION
 from stoa.db.errors import cause
-from stoa.rest.dispatch import Observed
+from stoa.rest.request import Observed
 from stoa.settings import Settings, described
 from stoa.webhooks.delivery.retry_policy import SentAttempt
 

@@ -19,8 +19,8 @@ from stoa.db import pool
 from stoa.db.errors import sqlstate
 from stoa.db.query import Executor, Query
 from stoa.operations.telemetry import VERSION
-from stoa.rest.dispatch import Observed
-from stoa.rest.request import MOST_HEADERS, Receive, Scope, Send, method_label
+from stoa.rest.headers import MOST_HEADERS, method_label
+from stoa.rest.request import Observed, Receive, Scope, Send
 from stoa.settings import Settings, WrongSetting
 from stoa.webhooks.delivery.queries import PendingDelivery
 from stoa.webhooks.http.client import Response, Target
@@ -44,7 +44,7 @@ REQUEST_OF_EVENT = Query(
 )
 
 
-Answer = Callable[..., Awaitable[None]]  # answers one request: the dispatcher, or the pages
+RequestHandler = Callable[..., Awaitable[None]]  # the dispatcher, or the pages
 _HEALTH_CHECKS = ("/live", "/ready")
 
 
@@ -94,12 +94,12 @@ class Tracing:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def requests(self, answer: Answer) -> Answer:
-        """Answer each request in a span, which continues the trace of the caller."""
+    def requests(self, handle: RequestHandler) -> RequestHandler:
+        """Handle each request in a span, which continues the trace of the caller."""
 
         async def traced(scope: Scope, receive: Receive, send: Send, **named: str) -> None:
             if scope["path"] in _HEALTH_CHECKS:
-                await answer(scope, receive, send, **named)
+                await handle(scope, receive, send, **named)
                 return
             headers: list[tuple[bytes, bytes]] = scope["headers"]
             carrier = {
@@ -113,7 +113,7 @@ class Tracing:
                 if len(headers) < MOST_HEADERS and not any(name == b"x-request-id" for name, _ in headers):
                     given = f"req_{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
                     scope["headers"] = [*headers, (b"x-request-id", given.encode())]
-                await answer(scope, receive, send, **named)
+                await handle(scope, receive, send, **named)
 
         return traced
 

@@ -8,7 +8,7 @@ import msgspec
 from stoa.orders.contract import HOLDING, Status
 from stoa.orders.documents import LineState, OrderState
 from stoa.orders.line_items import Allocation
-from stoa.rest.request import DEFAULT_LOCATION
+from stoa.products.stock_locations import DEFAULT_LOCATION
 
 
 class Level(msgspec.Struct):

@@ -7,10 +7,10 @@ from stoa.orders.documents import actor_of, author_of
 from stoa.orders.events import OrderCommentCreated
 from stoa.orders.examples import NEW_COMMENT
 from stoa.orders.lists import COMMENTS, Comment
+from stoa.rest.call import Call, Subject
 from stoa.rest.endpoint import Created, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import NotFound
-from stoa.rest.request import Call, Subject
 
 routes = Routes("Orders")
 

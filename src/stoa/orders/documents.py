@@ -12,8 +12,9 @@ from stoa.events.outbox import Actor
 from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, PaymentStatus, Status
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import FulfillmentState, RefundState, records_of, tracking_of
+from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
-from stoa.rest.request import DEFAULT_LOCATION, Call
 
 _NO_RECORDS = ',"fulfillments":[],"refunds":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}

@@ -21,10 +21,10 @@ from stoa.orders.documents import NO_CONTACT, LineState, OrderState
 from stoa.orders.line_items import NewLine
 from stoa.orders.queries import Offer
 from stoa.orders.rules import change_payment, line_faults, sum_faults
+from stoa.rest.call import Call, Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.limits import DOCUMENT_BYTES
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted, first_sent
-from stoa.rest.request import Call, Store
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -18,11 +18,11 @@ from stoa.orders.lists import DUPLICATES, Duplicate
 from stoa.orders.placement import place
 from stoa.orders.rules import sum_faults, traits_of
 from stoa.orders.update import stored_order
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Page, Routes
 from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
-from stoa.rest.request import Call
 
 routes = Routes("Orders")
 _DEFAULT = NewCopy()

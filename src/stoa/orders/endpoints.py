@@ -20,13 +20,13 @@ from stoa.orders.placement import place_orders
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.body import convert
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, One, Page, Routes
 from stoa.rest.filters import Flag
 from stoa.rest.group_commit import alone
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
-from stoa.rest.request import Call
 
 routes = Routes("Orders")
 DRY_RUN = Flag(description="Price and check the order without storing it. Returns 200 with the order as it would be.")

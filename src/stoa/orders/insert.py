@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from stoa.customers.lookup import InlineCustomer
+from stoa.db.errors import StaleTransaction
 from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
@@ -29,10 +30,11 @@ from stoa.orders.documents import (
 from stoa.orders.draft import insufficient, reserve, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution
+from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.call import Call, Store
 from stoa.rest.endpoint import One
-from stoa.rest.group_commit import RefusedCalls, StaleGroup
+from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Fault, Refusal
-from stoa.rest.request import DEFAULT_LOCATION, Call, Store
 
 FIRST_VERSION = 1
 
@@ -137,7 +139,7 @@ async def insert(db: Executor, store: Store, moment: datetime, placements: Seque
     if result.short:
         refusals = _refusals(placements, dict(zip(result.short, result.available or [], strict=True)))
         if not refusals:
-            raise StaleGroup("units were moved to another location")
+            raise StaleTransaction("units were moved to another location")
         raise RefusedCalls(refusals)
     now = time_text(moment)
     return [

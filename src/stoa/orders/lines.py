@@ -16,11 +16,11 @@ from stoa.orders.line_items import MOST_LINES, MOST_UNITS, AddedLine, AddedLines
 from stoa.orders.placement import locations_of
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
+from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Created, One, Routes
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
-from stoa.rest.request import Call
 
 routes = Routes("Orders")
 

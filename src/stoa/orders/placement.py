@@ -10,7 +10,7 @@ import msgspec
 from stoa.customers.contract import email_key
 from stoa.customers.lookup import FoundCustomer, InlineCustomer, find, find_or_create, get_contacts, lock_contact
 from stoa.customers.phones import e164
-from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
+from stoa.db.errors import OUT_OF_RANGE, PostgresError, StaleTransaction, sqlstate, violates
 from stoa.db.query import Executor, hex_bytes, json_rows
 from stoa.events.outbox import Cause
 from stoa.orders import input_rows, queries
@@ -22,10 +22,11 @@ from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.line_items import NewLine
 from stoa.orders.rules import Traits, likeness, traits_of
+from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
+from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import Created, One
-from stoa.rest.group_commit import RefusedCalls, StaleGroup
+from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Refusal
-from stoa.rest.request import DEFAULT_LOCATION, Call, Store, Subject
 
 MOST_SUSPECTS = 10
 
@@ -66,7 +67,7 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
 async def locations_of(db: Executor, store: Store, wanted: Sequence[NewLine | NewOrder]) -> Collection[str]:
     """The active locations of a store, read again if the cached ones do not have all that are named."""
     named = {each.location for each in wanted if each.location is not None}
-    known = store.active_locations if named else (DEFAULT_LOCATION,)
+    known = active_locations(store) if named else (DEFAULT_LOCATION,)
     return known if named.issubset(known) else await queries.ACTIVE_LOCATIONS.all(db, store.id)
 
 
@@ -146,7 +147,7 @@ async def _create_customers(db: Executor, placements: Sequence[Placement]) -> No
             )
             phone = e164(inline.phone) if inline.phone else None
             if customer != FoundCustomer(customer.id, inline.email, phone, inline.first_name, inline.last_name):
-                raise StaleGroup("another request has created the customer")
+                raise StaleTransaction("another request has created the customer")
             each.order.customer_id = customer.id
 
 
@@ -298,7 +299,7 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
         stored = await insert(db, call.store, moment, placements)
     except PostgresError as error:
         if violates(error, "orders_external_id_key"):
-            raise StaleGroup("another order has taken the external id") from error
+            raise StaleTransaction("another order has taken the external id") from error
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
             raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise
@@ -312,7 +313,7 @@ async def _lock_customers(db: Executor, dry_runs: Sequence[Placement]) -> None:
     for each in dry_runs:
         customer_id = each.order.customer_id
         if customer_id is not None and await lock_contact(db, each.call.store_id, customer_id) is None:
-            raise StaleGroup("the customer was erased")
+            raise StaleTransaction("the customer was erased")
 
 
 def _dry_run(placement: Placement, now: datetime) -> One[Order]:

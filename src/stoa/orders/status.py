@@ -17,9 +17,9 @@ from stoa.orders.fulfillments import deliver, track
 from stoa.orders.refunds import Occasion, add_refund, refund
 from stoa.orders.rules import change_payment, change_status
 from stoa.orders.update import Consequences, Entry, load, update
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes
 from stoa.rest.problems import Fault, ValidationFailed, counted
-from stoa.rest.request import Call
 
 routes = Routes("Orders")
 

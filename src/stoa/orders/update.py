@@ -23,9 +23,10 @@ from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.line_items import Allocation, LineItem
 from stoa.orders.records import fulfillments_of, refunds_of, tracking_of
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
+from stoa.products.stock_locations import active_locations
+from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
-from stoa.rest.request import Call, Store, Subject
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
@@ -168,7 +169,7 @@ def _line_rows(order: OrderState) -> list[input_rows.LineRow]:
 
 async def _allocate(call: Call, before: OrderState, order: OrderState, pointers: Mapping[int, str]) -> None:
     """Decide where a changed order reserves further units. A store with one location does not read levels for it."""
-    active = call.store.active_locations
+    active = active_locations(call.store)
     await _find_untracked(call, before, order)
     growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
     levels: Levels | None = None

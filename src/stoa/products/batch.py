@@ -25,10 +25,10 @@ from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, Mode, Outcome, done, failed, numbered, refuse_all
 from stoa.rest.body import convert
+from stoa.rest.call import Call, Store
 from stoa.rest.checks import together_with
 from stoa.rest.patch import echo_faults, refuse_stale
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-from stoa.rest.request import Call, Store
 
 MOST_PRODUCTS, MOST_VARIANTS = 100, 250
 _READ_ONLY = frozenset(Variant.__struct_fields__) - frozenset(VariantChanges.__struct_fields__)

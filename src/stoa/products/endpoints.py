@@ -19,11 +19,11 @@ from stoa.products.save import load, store
 from stoa.products.working_copy import ProductCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
-from stoa.rest.request import Call
 
 routes = Routes("Products")
 

@@ -19,8 +19,8 @@ from stoa.products.rows import (
 from stoa.products.rules import refuse, set_level
 from stoa.products.working_copy import ProductCopy
 from stoa.rest.body import convert
+from stoa.rest.call import Store
 from stoa.rest.problems import Fault, Refusal
-from stoa.rest.request import Store
 
 _VARIANT = re.compile(r"/variants/([0-9]+)")
 T = TypeVar("T")

@@ -13,10 +13,10 @@ from stoa.products.rules import add_variant, change_product, change_variant, new
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, on_itself
 from stoa.rest.body import convert
+from stoa.rest.call import Store
 from stoa.rest.checks import together_with
 from stoa.rest.patch import cannot_change
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-from stoa.rest.request import Store
 
 
 def _names(kind: type[msgspec.Struct]) -> frozenset[str]:

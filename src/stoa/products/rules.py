@@ -13,11 +13,12 @@ from stoa.products.arrangement import WantedPosition, arrange, in_order, positio
 from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import ProductFields, VariantFields, changes_between, members_of, options_key, slug_of
+from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
+from stoa.rest.call import Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
-from stoa.rest.request import DEFAULT_LOCATION, Store
 
 MOST_METADATA = 100
 _OWED = "leaves less than zero available, and the variant does not allow backorders"

@@ -25,8 +25,8 @@ from stoa.products.events import events_of
 from stoa.products.rows import Keys
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, ProductWorkspace, on_itself
+from stoa.rest.call import Call
 from stoa.rest.problems import ExternalIdTaken
-from stoa.rest.request import Call
 
 
 class ProductRow(InputRow):

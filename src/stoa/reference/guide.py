@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from stoa.guides.library import Guide
 from stoa.guides.rendering import Rendered, render
 from stoa.reference.document import Document
-from stoa.rest.fault_codes import FAULT_CODES
+from stoa.reference.fault_codes import FAULT_CODES
 
 _CALL = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE) /[\w/{}-]*")
 

@@ -22,12 +22,12 @@ from stoa.access.addresses import ServiceUrls, base_url
 from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
+from stoa.reference.fault_codes import FAULT_CODES
 from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.reference.search import MOST_CHARACTERS, Index
 from stoa.reference.search_entries import ErrorText, entries
-from stoa.rest.fault_codes import FAULT_CODES
+from stoa.rest.headers import accepts_gzip
 from stoa.rest.problems import Refusal
-from stoa.rest.request import accepts_gzip
 
 SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 _PAGE = {**SAFE, "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "

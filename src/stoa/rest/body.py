@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from stoa.rest.batch import Batch
+from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS, checker, validation_failed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import (
@@ -25,7 +26,7 @@ from stoa.rest.problems import (
     ValidationFailed,
     printable,
 )
-from stoa.rest.request import Call, Receive
+from stoa.rest.request import Receive
 from stoa.rest.scopes import EACH, Path, field_scopes
 
 T = TypeVar("T")
@@ -224,7 +225,7 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
     check_field_scopes(members, endpoint.body, call.may)
-    if endpoint.answer is Batch:
+    if endpoint.returns is Batch:
         return _decode_batch(members, cast("type[Any]", endpoint.body), call)
     return _decode_members(members, endpoint, call)
 

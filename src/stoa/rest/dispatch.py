@@ -1,81 +1,120 @@
 """The life of a request: route, admit, decode, carry out in at most one transaction, respond."""
 
-import asyncio
-import random
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Literal, cast
 
-import msgspec
-
-from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, sqlstate
+from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
+from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
-from stoa.rest.checks import together_with, validation_failed
-from stoa.rest.endpoint import Accepted, Endpoint, Router
-from stoa.rest.group_commit import GroupCommit, GroupedCall, StaleGroup
-from stoa.rest.limits import Allowance, RateLimiter
+from stoa.rest.call import Call, Caller, Store
+from stoa.rest.checks import validation_failed
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.group_commit import GroupCommit, GroupedCall
+from stoa.rest.headers import acceptable, accepts_gzip, bearer_token, check_headers, method_label, versions_allowed
+from stoa.rest.limits import RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.parameters import read_parameters
 from stoa.rest.problems import (
-    Fault,
     InsufficientScope,
     InternalError,
+    MethodNotAllowed,
     NotAcceptable,
     NotFound,
     Overloaded,
-    RateLimited,
     Refusal,
     ServiceUnavailable,
     TooManyInFlight,
     ValidationFailed,
+    printable,
 )
-from stoa.rest.request import (
-    Access,
-    Call,
-    Caller,
-    Receive,
-    Request,
-    Scope,
-    Send,
-    Store,
-    acceptable,
-    accepts_gzip,
-    bearer_token,
-    check_headers,
-    method_label,
-    versions_allowed,
-)
+from stoa.rest.request import Access, Observed, Receive, Request, Scope, Send
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
+from stoa.rest.writes import Write, Writes
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
+_LONGEST_ID = 18
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}\Z")
-_TRIES = 4
 
 
-class Observed(msgspec.Struct):
-    """What telemetry records of a request."""
+class Router:
+    """The endpoints below the API's prefix."""
 
-    request_id: str
-    method: str
-    operation: str
-    status: int
-    code: str
-    seconds: float  # until the server has the response, without the time that the caller asked to wait
-    store_id: int | None
-    app_id: int | None
-    error: BaseException | None
-    faults: Sequence[Fault] = ()
-    of_api: bool = True  # False for pages, documentation and tokens
-    shed: str = ""  # why the request was shed
-    path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._literal: dict[str, dict[str, Endpoint]] = {}
+        self._patterns: dict[int, list[tuple[list[str], dict[str, Endpoint]]]] = {}
+        for endpoint in endpoints:
+            self._methods_at(endpoint.path)[endpoint.method] = endpoint
+        for patterns in self._patterns.values():
+            # A literal segment matches before a placeholder, regardless of the order of declaration.
+            patterns.sort(key=lambda pattern: [segment.startswith("{") for segment in pattern[0]])
+
+    def _methods_at(self, path: str) -> dict[str, Endpoint]:
+        if "{" not in path:
+            return self._literal.setdefault(path, {})
+        segments = path.split("/")
+        patterns = self._patterns.setdefault(len(segments), [])
+        for known, methods in patterns:
+            if known == segments:
+                return methods
+        patterns.append((segments, {}))
+        return patterns[-1][1]
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
+        """The endpoint and its path parameters; GET endpoints also handle HEAD."""
+        found = self._at(path)
+        if found is None:
+            if path.endswith("/") and self._at(path[:-1]) is not None:
+                raise NotFound(f"There is no such path. Use {printable(path[:-1])}, without the trailing slash.")
+            raise NotFound("There is no such path.")
+        methods, values = found
+        return self._pick(methods, "GET" if method == "HEAD" else method), values
+
+    def _at(self, path: str) -> tuple[dict[str, Endpoint], dict[str, Any]] | None:
+        methods = self._literal.get(path)
+        if methods is not None:
+            return methods, {}
+        segments = path.split("/")
+        for pattern, methods in self._patterns.get(len(segments), ()):
+            if all(want == got or want[:1] == "{" for want, got in zip(pattern, segments, strict=True)):
+                values = _values(next(iter(methods.values())), pattern, segments)
+                if values is not None:
+                    return methods, values
+        return None
+
+    def _pick(self, methods: dict[str, Endpoint], method: str) -> Endpoint:
+        endpoint = methods.get(method)
+        if endpoint is None:
+            allowed = sorted([*methods, "HEAD"] if "GET" in methods else methods)
+            raise MethodNotAllowed(
+                f"This path supports {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
+            )
+        return endpoint
+
+
+def _values(endpoint: Endpoint, pattern: list[str], segments: list[str]) -> dict[str, Any] | None:
+    values: dict[str, Any] = {}
+    for want, got in zip(pattern, segments, strict=True):
+        if not want.startswith("{"):
+            continue
+        name = want[1:-1]
+        if endpoint.path_parameters[name] is int:
+            if not (got.isascii() and got.isdigit() and len(got) <= _LONGEST_ID):
+                return None
+            values[name] = int(got)
+        elif got and "\x00" not in got:
+            values[name] = got
+        else:
+            return None
+    return values
 
 
 class Dispatcher:
@@ -107,11 +146,11 @@ class Dispatcher:
         self._limiter = RateLimiter(database, fenced=replica is not None)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
-        self._seal = seal
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe
-        self._committed = committed  # called with the store of each committed write
+        # `committed` is called with the store of each committed write.
+        self._writes = Writes(database, seal, committed)
         self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
@@ -124,7 +163,9 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
         """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()
-        request = Request(scope, receive, sub_path)
+        path = scope["path"]
+        base = path.removesuffix(sub_path)
+        request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"))
         self._busy += 1
         try:
             response = await self._respond(request, scope, handle)
@@ -201,7 +242,7 @@ class Dispatcher:
         caller = request.caller = await self._access.caller(store, bearer_token(headers))
         allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance
-        _check_allowance(allowance)
+        allowance.check()
         if not caller.may(endpoint.scope):
             raise InsufficientScope(
                 f"This endpoint requires the scope {endpoint.scope}.", required_scope=endpoint.scope
@@ -254,8 +295,8 @@ class Dispatcher:
         if endpoint.method == "GET":
             if self._replica is not None and not endpoint.primary:
                 call.db = await self._replica.reader(request.allowance.fence if request.allowance else None)
-            answer = await endpoint.handler(call, **values)
-            return render(request, endpoint, call, answer)
+            result = await endpoint.handler(call, **values)
+            return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
@@ -289,7 +330,7 @@ class Dispatcher:
             request.allowance = await self._limiter.take(
                 request.store.id, caller.app_id, extra, caller.burst, caller.refill
             )
-            _check_allowance(request.allowance)
+            request.allowance.check()
 
     async def _write(
         self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
@@ -297,8 +338,9 @@ class Dispatcher:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
         named = (request.method, request.path, request.query, raw, call.caller.installation)
         fingerprint = idempotency.fingerprint(*named) if key else b""
+        write = Write(request, endpoint, call, values, key, fingerprint)
         if not endpoint.transaction:
-            return await self._run_outside(request, endpoint, call, values, key, fingerprint)
+            return await self._writes.outside_transaction(write)
         if endpoint.before is not None:
             try:
                 await endpoint.before(call, **values)
@@ -307,62 +349,7 @@ class Dispatcher:
         if endpoint.grouped is not None and not call.faults:
             grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
             return await self._group_commit.submit(endpoint, grouped_call)
-        names = (call.store_id, call.caller.app_id)
-        # A response with a secret is stored encrypted, or not at all.
-        seal = self._seal if endpoint.secret else None
-        for left in reversed(range(_TRIES)):
-            try:
-                async with self._database.transaction() as db:
-                    call.db = db
-                    if key:
-                        before = await idempotency.claim(db, self._database.autocommit, *names, key, fingerprint)
-                        if before is not None:
-                            return idempotency.opened(before, seal, *names, key) if seal else before
-                    with together_with(call.faults):
-                        answer = await endpoint.handler(call, **values)
-                    response = render(request, endpoint, call, answer)
-                    if key and (seal or not endpoint.secret):
-                        kept = idempotency.sealed(response, seal, *names, key) if seal else response
-                        await idempotency.remember(db, *names, key, kept, call.subject)
-                self._committed(call.store_id)
-                if isinstance(answer, Accepted) and answer.settled is not None:
-                    call.db = self._database
-                    with call.waiting():
-                        settled = await answer.settled()
-                    return render(request, endpoint, call, settled, status=200) if settled else response
-                return response
-            except (PostgresError, StaleGroup) as error:
-                if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
-                    raise
-                await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - left))  # noqa: S311
-        raise InternalError
-
-    async def _run_outside(
-        self,
-        request: Request,
-        endpoint: Endpoint,
-        call: Call,
-        values: dict[str, Any],
-        key: str | None,
-        fingerprint: bytes,
-    ) -> Response:
-        """Run a handler that waits for others, outside a transaction.
-
-        Of two concurrent calls with one key, both may act; one response is stored.
-        """
-        names = (call.store_id, call.caller.app_id, key or "", fingerprint)
-        if key and (before := await idempotency.find_response(self._database, *names)) is not None:
-            return before
-        if call.faults:  # nothing can be undone here
-            raise validation_failed(call.faults)
-        answer = await endpoint.handler(call, **values)
-        response = render(request, endpoint, call, answer)
-        if key:
-            async with self._database.transaction() as db:
-                if (before := await idempotency.claim(db, self._database.autocommit, *names)) is not None:
-                    return before
-                await idempotency.remember(db, *names[:3], response)
-        return response
+        return await self._writes.in_transaction(write)
 
 
 def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:
@@ -370,11 +357,3 @@ def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:
     refusal = Overloaded(headers=[(b"retry-after", b"1")])
     refusal.shed = reason
     return refusal
-
-
-def _check_allowance(allowance: Allowance) -> None:
-    if not allowance.allowed:
-        raise RateLimited(
-            f"The rate limit is {allowance.refill} requests a second, with bursts of {allowance.burst}.",
-            headers=[(b"retry-after", b"%d" % allowance.retry_in_s)],
-        )

@@ -1,24 +1,31 @@
-"""Endpoints: each declared as one decorated function, and the router that finds one by its path."""
+"""Endpoints: each declared as one decorated function."""
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from stoa.rest.filters import Filter
 from stoa.rest.lists import ListOf, ListQuery, Page
-from stoa.rest.problems import MethodNotAllowed, NotFound, Refusal, printable
-from stoa.rest.request import Upload
+from stoa.rest.problems import Refusal
 from stoa.rest.scopes import FieldScopes, field_scopes
-
-_LONGEST_ID = 18
 
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+class Upload(msgspec.Struct):
+    """A large body, received into a file that exists as long as the request."""
+
+    file: Path
+    media: str
+    size: int
+    digest: bytes
 
 
 class WithMeta(msgspec.Struct, kw_only=True):
@@ -66,7 +73,7 @@ class Deprecation(msgspec.Struct, frozen=True):
     guide: str
 
 
-class Endpoint(msgspec.Struct, frozen=True, eq=False):
+class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One operation of the API, as declared."""
 
     method: str
@@ -78,7 +85,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     description: str
     group: str
     path_parameters: Mapping[str, type]
-    answer: type[Any]  # the class that the handler returns, such as One or Page
+    returns: type[Any]  # the class that the handler returns, such as One or Page
     resource: type[Any] | None
     body: type[Any] | None
     body_required: bool
@@ -101,30 +108,30 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False):
     longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
     repeats: bool = False  # the same request sent again with another idempotency key has a further effect
 
-    @property
+    @cached_property
     def status(self) -> int:
-        return {Created: 201, Accepted: 202, NoContent: 204}.get(self.answer, 200)
+        return {Created: 201, Accepted: 202, NoContent: 204}.get(self.returns, 200)
 
-    @property
+    @cached_property
     def field_scopes(self) -> FieldScopes:
         """The body fields, or fields of uploaded rows, that need a further scope."""
         sent = self.rows if self.uploads else self.body
         return field_scopes(sent) if sent is not None else ()
 
-    @property
+    @cached_property
     def shows_fields(self) -> bool:
         """Whether the response is one resource, so that `fields` can select from it."""
-        return self.resource is not None and issubclass(self.answer, One)
+        return self.resource is not None and issubclass(self.returns, One)
 
-    @property
+    @cached_property
     def read_only(self) -> frozenset[str]:
         """Fields that a merge patch may repeat but not change."""
         return self._not_in_body() if self.method == "PATCH" else frozenset()
 
-    @property
+    @cached_property
     def response_only(self) -> frozenset[str]:
         """Fields that the response to a creation has but its body does not."""
-        return self._not_in_body() if issubclass(self.answer, Created) else frozenset()
+        return self._not_in_body() if issubclass(self.returns, Created) else frozenset()
 
     def _not_in_body(self) -> frozenset[str]:
         return _not_in_body(self.resource, self.body) if self.resource is not None else frozenset()
@@ -194,8 +201,8 @@ class Routes:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             signature = inspect.signature(handler)
-            answer = hints["return"]
-            resource = get_args(answer)[0] if get_args(answer) else None
+            returned = hints["return"]
+            resource = get_args(returned)[0] if get_args(returned) else None
             text = inspect.getdoc(handler) or ""
             summary, _, description = text.partition("\n")
             if (hints.get("query") is ListQuery) != (lists is not None):
@@ -212,7 +219,7 @@ class Routes:
                     description=description.strip(),
                     group=self.group,
                     path_parameters={name: hints[name] for name in _PLACEHOLDER.findall(path)},
-                    answer=get_origin(answer) or answer,
+                    returns=get_origin(returned) or returned,
                     resource=resource,
                     body=None if uploads else hints.get("body"),
                     body_required="body" in hints and signature.parameters["body"].default is inspect.Parameter.empty,
@@ -239,78 +246,6 @@ class Routes:
         return declare
 
 
-class Router:
-    """The endpoints below the API's prefix."""
-
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
-        self._literal: dict[str, dict[str, Endpoint]] = {}
-        self._patterns: dict[int, list[tuple[list[str], dict[str, Endpoint]]]] = {}
-        for endpoint in endpoints:
-            self._methods_at(endpoint.path)[endpoint.method] = endpoint
-        for patterns in self._patterns.values():
-            # A literal segment matches before a placeholder, regardless of the order of declaration.
-            patterns.sort(key=lambda pattern: [segment.startswith("{") for segment in pattern[0]])
-
-    def _methods_at(self, path: str) -> dict[str, Endpoint]:
-        if "{" not in path:
-            return self._literal.setdefault(path, {})
-        segments = path.split("/")
-        patterns = self._patterns.setdefault(len(segments), [])
-        for known, methods in patterns:
-            if known == segments:
-                return methods
-        patterns.append((segments, {}))
-        return patterns[-1][1]
-
-    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, Any]]:
-        """The endpoint and its path parameters; GET endpoints also handle HEAD."""
-        found = self._at(path)
-        if found is None:
-            if path.endswith("/") and self._at(path[:-1]) is not None:
-                raise NotFound(f"There is no such path. Use {printable(path[:-1])}, without the trailing slash.")
-            raise NotFound("There is no such path.")
-        methods, values = found
-        return self._pick(methods, "GET" if method == "HEAD" else method), values
-
-    def _at(self, path: str) -> tuple[dict[str, Endpoint], dict[str, Any]] | None:
-        methods = self._literal.get(path)
-        if methods is not None:
-            return methods, {}
-        segments = path.split("/")
-        for pattern, methods in self._patterns.get(len(segments), ()):
-            if all(want == got or want[:1] == "{" for want, got in zip(pattern, segments, strict=True)):
-                values = _values(next(iter(methods.values())), pattern, segments)
-                if values is not None:
-                    return methods, values
-        return None
-
-    def _pick(self, methods: dict[str, Endpoint], method: str) -> Endpoint:
-        endpoint = methods.get(method)
-        if endpoint is None:
-            allowed = sorted([*methods, "HEAD"] if "GET" in methods else methods)
-            raise MethodNotAllowed(
-                f"This path supports {', '.join(allowed)}.", headers=[(b"allow", ", ".join(allowed).encode())]
-            )
-        return endpoint
-
-
-def _values(endpoint: Endpoint, pattern: list[str], segments: list[str]) -> dict[str, Any] | None:
-    values: dict[str, Any] = {}
-    for want, got in zip(pattern, segments, strict=True):
-        if not want.startswith("{"):
-            continue
-        name = want[1:-1]
-        if endpoint.path_parameters[name] is int:
-            if not (got.isascii() and got.isdigit() and len(got) <= _LONGEST_ID):
-                return None
-            values[name] = int(got)
-        elif got and "\x00" not in got:
-            values[name] = got
-        else:
-            return None
-    return values
-
-
 __all__ = [
     "Accepted",
     "Created",
@@ -319,7 +254,6 @@ __all__ = [
     "NoContent",
     "One",
     "Page",
-    "Router",
     "Routes",
     "Stream",
     "Upload",

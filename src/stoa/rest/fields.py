@@ -17,7 +17,7 @@ Url = Annotated[
     Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s\u0000-\u001f\u007f-\u009f\ufeff]+$"),
     worded("must be a URL that starts with http:// or https://"),
 ]
-# The one rule for metadata keys of products, variants, orders, line items and customers.
+# The one rule for metadata keys of all resources.
 MetadataKey = Annotated[
     str,
     Meta(

@@ -1,26 +1,25 @@
 """Group commit: several calls of one endpoint and one store are carried out in one transaction."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import structlog
 
-from stoa.db.errors import RETRYABLE, CommitUnknown, Unavailable, cause, is_away, is_lost, sqlstate
+from stoa.db.errors import CommitUnknown, StaleTransaction, Unavailable, cause, is_away, is_lost
 from stoa.db.pool import Connection, Database
 from stoa.rest import idempotency
+from stoa.rest.call import Call
 from stoa.rest.coalescing import Coalescer
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Call, Request
+from stoa.rest.request import Request
 from stoa.rest.response import Response, render
 
 MAX_CALLS = 20
 MAX_BYTES = 32 * 1024  # of request bodies: large calls take long, and small ones must not wait for them
 PATIENCE_S = 0.1  # a group that waits for a row lock must not delay calls that need other rows
-TRIES = 4
 
 Outcome = Response | Exception
 
@@ -31,10 +30,6 @@ class RefusedCalls(Exception):
     def __init__(self, refusals: Mapping[Call, Refusal]) -> None:
         super().__init__(refusals)
         self.refusals = refusals
-
-
-class StaleGroup(Exception):
-    """Raised inside a group: a concurrent change made its decisions stale; the group is rolled back and runs again."""
 
 
 class GroupedCall(msgspec.Struct):
@@ -56,8 +51,8 @@ class GroupedCall(msgspec.Struct):
 class GroupCommit:
     """Carries out calls in groups where their endpoint declares how (`grouped`).
 
-    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: an
-    answer, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
+    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: a
+    result, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
     work, events and idempotency records of a group are committed together. Each call has the outcome that it would have if
     it ran alone after those before it in the list.
     """
@@ -89,26 +84,20 @@ class GroupCommit:
 
     async def _run(self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall]) -> dict[int, Outcome]:
         """Run calls in one transaction; returns the outcomes of those that are settled, at least one."""
-        for tries_left in reversed(range(TRIES)):
-            try:
-                async with self._database.transaction() as db:
-                    outcomes = await _work(db, endpoint, store_id, calls)
-            except RefusedCalls as refused:
-                return {
-                    index: refused.refusals[each.call] for index, each in calls.items() if each.call in refused.refusals
-                }
-            except Exception as error:  # noqa: BLE001 - each caller gets its own outcome
-                if (isinstance(error, StaleGroup) or sqlstate(error) in RETRYABLE) and tries_left:
-                    await asyncio.sleep(random.uniform(0.005, 0.05) * (TRIES - tries_left))  # noqa: S311
-                    continue
-                # After a lost connection the work may have been committed: only the caller may decide to retry.
-                if len(calls) == 1 or _is_lost(error):
-                    return dict.fromkeys(calls, error)
-                return await self._split(endpoint, store_id, calls, error)
-            if any(isinstance(outcome, Response) for outcome in outcomes.values()):
-                self._committed(store_id)
-            return outcomes
-        raise AssertionError("unreachable")
+        try:
+            outcomes = await self._database.in_transaction(lambda db: _work(db, endpoint, store_id, calls))
+        except RefusedCalls as refused:
+            return {
+                index: refused.refusals[each.call] for index, each in calls.items() if each.call in refused.refusals
+            }
+        except Exception as error:  # noqa: BLE001 - each caller gets its own outcome
+            # After a lost connection the work may have been committed: only the caller may decide to retry.
+            if len(calls) == 1 or _is_lost(error):
+                return dict.fromkeys(calls, error)
+            return await self._split(endpoint, store_id, calls, error)
+        if any(isinstance(outcome, Response) for outcome in outcomes.values()):
+            self._committed(store_id)
+        return outcomes
 
     async def _split(
         self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall], error: Exception
@@ -140,13 +129,13 @@ async def _work(
         return outcomes
     for each in fresh.values():
         each.call.db = db
-    answers = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
+    results = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
     new: list[idempotency.NewResponse] = []
-    for (index, each), answer in zip(fresh.items(), answers, strict=True):
-        if isinstance(answer, Refusal):
-            outcomes[index] = answer
-        elif answer is not None:
-            response = outcomes[index] = render(each.request, endpoint, each.call, answer)
+    for (index, each), result in zip(fresh.items(), results, strict=True):
+        if isinstance(result, Refusal):
+            outcomes[index] = result
+        elif result is not None:
+            response = outcomes[index] = render(each.request, endpoint, each.call, result)
             if each.key is not None:
                 app_id = each.call.caller.app_id
                 new.append(idempotency.NewResponse(app_id, each.key, each.fingerprint, response, each.call.subject))
@@ -162,7 +151,7 @@ async def _keep(
     if in_use:
         in_flight = {(key.app_id, key.key) for key in in_use if key.in_flight}
         if not in_flight:
-            raise StaleGroup("another request stored its response first")
+            raise StaleTransaction("another request stored its response first")
         refused = [each.call for each in calls if each.name in in_flight]
         raise RefusedCalls({call: await idempotency.in_progress(call.autocommit, store_id) for call in refused})
 
@@ -176,7 +165,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 async def alone(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:
-    """The answer of a group that consists of this call only; raises its refusal."""
+    """The result of a group that consists of this call only; raises its refusal."""
     try:
         [outcome] = await outcomes
     except RefusedCalls as refused:

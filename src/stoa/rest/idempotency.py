@@ -9,8 +9,9 @@ import msgspec
 
 from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
 from stoa.db.query import Command, Executor, InputRow, Query, hex_bytes, json_rows
+from stoa.rest.call import Subject
 from stoa.rest.problems import IdempotencyInProgress, IdempotencyKeyReused, InvalidIdempotencyKey, Refusal
-from stoa.rest.request import Headers, Subject
+from stoa.rest.request import Headers
 from stoa.rest.response import Response
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")

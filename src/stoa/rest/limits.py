@@ -11,6 +11,7 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
 from stoa.db.replica import POSITION, Fence
 from stoa.rest.coalescing import Coalescer
+from stoa.rest.problems import RateLimited
 
 
 class Grant(msgspec.Struct):
@@ -50,6 +51,14 @@ class Allowance(msgspec.Struct, frozen=True):
     full_in_s: int
     retry_in_s: int
     fence: Fence | None = None  # of the statement that took the tokens; none if they were prefetched
+
+    def check(self) -> None:
+        """Refuse the request if its tokens were not granted."""
+        if not self.allowed:
+            raise RateLimited(
+                f"The rate limit is {self.refill} requests a second, with bursts of {self.burst}.",
+                headers=[(b"retry-after", b"%d" % self.retry_in_s)],
+            )
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         window = math.ceil(self.burst / self.refill)

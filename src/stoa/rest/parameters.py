@@ -2,11 +2,12 @@
 
 import msgspec
 
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import InvalidValue
 from stoa.rest.problems import Fault, InvalidParameter, counted
 from stoa.rest.query_string import query_parameters, subset, unknown_parameters
-from stoa.rest.request import Call, Request
+from stoa.rest.request import Request
 
 
 def read_parameters(request: Request, endpoint: Endpoint, call: Call) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from stoa.rest.call import Call
 from stoa.rest.problems import Fault, VersionConflict
-from stoa.rest.request import Call
 
 
 def merge(target: Any, patch: Any) -> Any:

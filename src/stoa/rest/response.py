@@ -10,11 +10,13 @@ from typing import Any, cast
 import msgspec
 
 from stoa.rest.batch import Batch
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Endpoint, NoContent, One, Stream
+from stoa.rest.headers import accepts_gzip, tags
 from stoa.rest.limits import DOCUMENT_BYTES
 from stoa.rest.lists import Page, Tombstone
 from stoa.rest.problems import InsufficientScope, MissingToken, Refusal
-from stoa.rest.request import Call, Headers, Peer, Request, Send, accepts_gzip, tags
+from stoa.rest.request import Headers, Peer, Request, Send
 from stoa.rest.unsent import WHOLE_BYTES, UnsentResponses
 
 _JSON = (b"content-type", b"application/json")
@@ -77,34 +79,34 @@ async def send_body(send: Send, body: bytes, unsent: UnsentResponses) -> float:
     return first_at
 
 
-def render(request: Request, endpoint: Endpoint, call: Call, answer: Any, status: int | None = None) -> Response:
+def render(request: Request, endpoint: Endpoint, call: Call, result: Any, status: int | None = None) -> Response:
     """The response for what a handler returned; its type decides the status."""
-    if isinstance(answer, Page):
-        return _page(request, call, cast("Page[Any]", answer))
-    if isinstance(answer, Batch):
-        batch = cast("Batch[Any]", answer)
+    if isinstance(result, Page):
+        return _page(request, call, cast("Page[Any]", result))
+    if isinstance(result, Batch):
+        batch = cast("Batch[Any]", result)
         call.costs_documents(len(memoryview(raw)) for raw in batch.resources)
         return Response(207 if batch.failed else 200, [_JSON], batch.body())
-    if isinstance(answer, Stream):
-        return Response(200, [(b"content-type", answer.media.encode())], b"", answer.parts)
-    if isinstance(answer, NoContent):
+    if isinstance(result, Stream):
+        return Response(200, [(b"content-type", result.media.encode())], b"", result.parts)
+    if isinstance(result, NoContent):
         return Response(204, [], b"")
-    if not isinstance(answer, One):
-        raise TypeError(f"{endpoint.name} returned {type(answer).__name__}")
-    if len(answer.doc) >= DOCUMENT_BYTES:
-        call.costs_documents([len(answer.doc)])
-    tag = _tag(answer.version, request, answer.own)
+    if not isinstance(result, One):
+        raise TypeError(f"{endpoint.name} returned {type(result).__name__}")
+    if len(result.doc) >= DOCUMENT_BYTES:
+        call.costs_documents([len(result.doc)])
+    tag = _tag(result.version, request, result.own)
     known = tags(request.headers, b"if-none-match")
-    if request.method in ("GET", "HEAD") and _matches(known, tag, None if answer.own else answer.version):
+    if request.method in ("GET", "HEAD") and _matches(known, tag, None if result.own else result.version):
         return Response(304, [(b"etag", tag)], b"")
-    doc = answer.doc if call.fields is None else _only_fields(answer.doc, call.fields)
+    doc = result.doc if call.fields is None else _only_fields(result.doc, call.fields)
     headers: Headers = [_JSON, (b"etag", tag)]
-    if isinstance(answer, Created):
-        headers.append((b"location", f"{request.origin}{call.base}{answer.path}".encode()))
+    if isinstance(result, Created):
+        headers.append((b"location", f"{request.origin}{call.base}{result.path}".encode()))
     # A dry run shows what would be created: status 200, no Location.
-    dry_run = issubclass(endpoint.answer, Created) and not isinstance(answer, Created)
+    dry_run = issubclass(endpoint.returns, Created) and not isinstance(result, Created)
     status = status or (200 if dry_run else endpoint.status)
-    return Response(status, headers, b'{"data":%b,"meta":%b}' % (doc, answer.meta))
+    return Response(status, headers, b'{"data":%b,"meta":%b}' % (doc, result.meta))
 
 
 def _page(request: Request, call: Call, page: Page[Any]) -> Response:

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from stoa.rest.request import Peer, address_of
+from stoa.rest.headers import address_of
+from stoa.rest.request import Peer
 
 KERNEL_BYTES = 64 * 1024  # of each connection, in the kernel; the server holds the rest
 WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at once: parts cost time

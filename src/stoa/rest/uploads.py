@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from stoa.rest.body import check_length, is_gzipped, next_part
+from stoa.rest.endpoint import Upload
 from stoa.rest.problems import PayloadTooLarge, RateLimited, ServiceUnavailable, UnsupportedMediaType
-from stoa.rest.request import Receive, Upload
+from stoa.rest.request import Receive
 
 UPLOAD_BYTES = 100 * 1000 * 1000
 UPLOAD_SECONDS = 600.0

@@ -12,9 +12,9 @@ from stoa.db.query import Executor
 from stoa.events.outbox import Cause, emit
 from stoa.imports import erasure as imports
 from stoa.orders import erasure as orders
+from stoa.rest.call import Call
 from stoa.rest.endpoint import NoContent, Routes
 from stoa.rest.problems import NotFound
-from stoa.rest.request import Call
 from stoa.webhooks.delivery import erasure as deliveries
 
 routes = Routes("Customers")

@@ -12,7 +12,7 @@ import structlog
 
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
-from stoa.rest.dispatch import Observed
+from stoa.rest.request import Observed
 from stoa.usage.load import ADD_TRAFFIC
 from stoa.usage.queries import ADD_DAYS, ADD_HOURS
 from stoa.usage.request_log import FLUSH_INTERVAL_S, RequestLog

@@ -13,8 +13,8 @@ from time import time
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.rest.dispatch import Observed
 from stoa.rest.problems import Fault
+from stoa.rest.request import Observed
 from stoa.usage.queries import ADD_REQUESTS, NEWEST_TO_DELETE, TRIM_REQUESTS
 from stoa.usage.rules import redact_path, redact_pointer
 

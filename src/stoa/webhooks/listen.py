@@ -74,14 +74,14 @@ class Store:
         pause = MIN_BACKOFF_S
         while True:
             try:
-                answer = self._send(method, path, **given)
+                response = self._send(method, path, **given)
             except httpx.TransportError as error:
                 wait, why = pause, type(error).__name__
             else:
-                if answer.status_code < 500 and answer.status_code != 429:
-                    _check(answer)
-                    return answer
-                wait, why = max(pause, _retry_after(answer)), str(answer.status_code)
+                if response.status_code < 500 and response.status_code != 429:
+                    _check(response)
+                    return response
+                wait, why = max(pause, _retry_after(response)), str(response.status_code)
             if pause == MIN_BACKOFF_S:
                 click.echo(f"The service does not respond ({why}); retrying ...", err=True)
             time.sleep(wait)
@@ -95,31 +95,31 @@ class Store:
             if granted.status_code != 200:
                 raise Refused(f"{self._auth_url} issued no token: {_describe(granted)}")
             self._token = granted.json()["access_token"]
-        answer = self._http.request(method, path, headers={"authorization": f"Bearer {self._token}"}, **given)
-        if answer.status_code == 401 and retry:
+        response = self._http.request(method, path, headers={"authorization": f"Bearer {self._token}"}, **given)
+        if response.status_code == 401 and retry:
             self._token = ""  # the token has expired
             return self._send(method, path, retry=False, **given)
-        return answer
+        return response
 
 
-def _check(answer: httpx.Response) -> None:
-    if answer.status_code == 404:
+def _check(response: httpx.Response) -> None:
+    if response.status_code == 404:
         raise Refused("the store or the subscription does not exist any more; check STOA_BASE_URL and start again")
-    if answer.status_code >= 400:
-        raise Refused(_describe(answer))
+    if response.status_code >= 400:
+        raise Refused(_describe(response))
 
 
-def _describe(answer: httpx.Response) -> str:
+def _describe(response: httpx.Response) -> str:
     try:
-        problem: Any = answer.json()
+        problem: Any = response.json()
         faults = "; ".join(f"{fault['pointer']} {fault['detail']}" for fault in problem.get("errors", []))
         return f"{problem.get('detail') or problem.get('error_description')}{f' ({faults})' if faults else ''}"
     except (ValueError, AttributeError):
-        return f"{answer.status_code} from {answer.request.url.host}"
+        return f"{response.status_code} from {response.request.url.host}"
 
 
-def _retry_after(answer: httpx.Response) -> float:
-    seconds = answer.headers.get("retry-after", "")
+def _retry_after(response: httpx.Response) -> float:
+    seconds = response.headers.get("retry-after", "")
     return min(60.0, float(seconds)) if seconds.isdigit() else 0.0
 
 
@@ -157,8 +157,8 @@ def follow(store: Store, webhook_id: int, after: int) -> Iterator[Item]:
 
 def _pull(store: Store, webhook_id: int, after: int, limit: int, wait_s: int) -> list[Item]:
     query = {"after": after, "wait": wait_s, "limit": limit, "include": "payload"}
-    answer = store.call("GET", f"/webhooks/{webhook_id}/deliveries", params=query)
-    items = msgspec.json.decode(answer.content, type=Page).data
+    response = store.call("GET", f"/webhooks/{webhook_id}/deliveries", params=query)
+    items = msgspec.json.decode(response.content, type=Page).data
     for item in items:
         item.pulled_at = time.monotonic()
     return items

@@ -15,7 +15,7 @@ from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit
-from stoa.rest.request import Call, Caller, Store
+from stoa.rest.call import Call, Caller, Store
 
 READ, WRITE = "webhooks:read", "webhooks:write"
 _ALL_STORES = "an app's developer sees all stores that have it installed"

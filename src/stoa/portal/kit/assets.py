@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stoa.rest.request import accepts_gzip
+from stoa.rest.headers import accepts_gzip
 
 PATH = "/portal/assets/"
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}

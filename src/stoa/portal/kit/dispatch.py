@@ -35,8 +35,8 @@ from stoa.portal.kit.pages import ROOT, Audience, Form, Page, PageResponse, Redi
 from stoa.portal.kit.rendering import Renderer
 from stoa.portal.kit.results import Result
 from stoa.portal.kit.visit import Visit
+from stoa.rest.headers import accepts_gzip, method_label
 from stoa.rest.problems import RateLimited, ServiceUnavailable
-from stoa.rest.request import accepts_gzip, method_label
 from stoa.rest.uploads import RETRY_S, UploadFile, UploadSpace, is_full_disk
 from stoa.settings import Settings, secret_key
 

@@ -9,9 +9,9 @@ import msgspec
 
 from stoa.db.listing import Listing
 from stoa.portal.kit.visit import Visit
+from stoa.rest.call import Store
 from stoa.rest.lists import LARGEST_PAGE, ListOf, Page, list_page, read_list
 from stoa.rest.problems import Refusal
-from stoa.rest.request import Store
 
 T = TypeVar("T")
 PAGE_SIZE, FOUND_AT_MOST = 25, 6

@@ -17,7 +17,7 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import CUSTOMER_COLUMNS, Export, export_list
 from stoa.portal.stores.orders import ORDER_LIST
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
-from stoa.rest.request import Call
+from stoa.rest.call import Call
 from stoa.store_data.customer_erasure import erase_customer
 
 pages = Pages()

@@ -18,8 +18,8 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.imports import find_job, pages, store_import
 from stoa.portal.stores.order_forms import Line
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
+from stoa.rest.call import Call
 from stoa.rest.problems import ValidationFailed
-from stoa.rest.request import Call
 
 
 class _FileGone(Exception):

@@ -21,8 +21,8 @@ from stoa.portal.kit.pages import PageResponse, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.import_actions import imports_url, start_job, task_of
 from stoa.portal.stores.imports import correctable, find_job, pages
+from stoa.rest.call import Call
 from stoa.rest.problems import Fault
-from stoa.rest.request import Call
 
 _MAX_ROWS, _MAX_CELLS, _MAX_CHARACTERS = 10, 120, 10_000
 _FIELDS = text("Remove invisible characters.", max_length=200, multiline=True)

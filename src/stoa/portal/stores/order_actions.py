@@ -28,8 +28,8 @@ from stoa.portal.stores.order_forms import (
 from stoa.portal.stores.orders import find_order, pages, store_order
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
 from stoa.rest.body import convert
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One
-from stoa.rest.request import Call
 
 _LINES_PER_FORM = 50
 

@@ -21,9 +21,10 @@ from stoa.products.bodies import ProductBatch
 from stoa.products.contract import Product, Variant
 from stoa.products.endpoints import batch_products
 from stoa.products.save import load
+from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.body import convert
+from stoa.rest.call import Call
 from stoa.rest.problems import VersionConflict
-from stoa.rest.request import DEFAULT_LOCATION, Call
 
 _VARIANTS_PER_PAGE = 20
 # The reasons that a person has; the others belong to orders and programs.

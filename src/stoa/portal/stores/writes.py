@@ -3,9 +3,7 @@
 The work, its events, the key of the form and the audit entry share one transaction, as in the API.
 """
 
-import asyncio
 import hashlib
-import random
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Annotated, Any
@@ -14,17 +12,14 @@ import msgspec
 
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.queries import CLAIM_FORM, CLAIMED_FORM
-from stoa.db.errors import RETRYABLE, PostgresError, sqlstate
 from stoa.db.query import Executor
 from stoa.portal.kit.forms import RELOAD, FormError, OnceForm
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit
 from stoa.rest.batch import Batch
+from stoa.rest.call import Call, NamedPerson, Store
 from stoa.rest.endpoint import One
-from stoa.rest.group_commit import StaleGroup
-from stoa.rest.request import Call, NamedPerson, Store
 
-_TRIES = 4
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 _OTHER_VALUES = "This form was already submitted with other values. Check the current state, and submit again."
 REPEATED = "This form was already submitted. Nothing was done twice."
@@ -66,20 +61,19 @@ async def carry_out(visit: Visit, form: OnceForm, change: Change, work: Callable
     call = await store_call(visit)
     if isinstance(form, VersionedForm):
         call.expected = frozenset({(form.version, None)})
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            async with refusals_as_faults(change.fields), visit.db.transaction() as db:
-                call.db = db
-                if not await _claim(db, visit, form):
-                    return False
-                answer = await work(call)
-                if change.action and _changed(answer, form):
-                    await visit.by.record(db, call.store_id, change.action, change.subject, **change.detail)
-            break
-        except (PostgresError, StaleGroup) as error:
-            if not tries_left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
-                raise
-            await asyncio.sleep(random.uniform(0.005, 0.05) * (_TRIES - tries_left))  # noqa: S311
+
+    async def once(db: Executor) -> bool:
+        call.db = db
+        if not await _claim(db, visit, form):
+            return False
+        result = await work(call)
+        if change.action and _changed(result, form):
+            await visit.by.record(db, call.store_id, change.action, change.subject, **change.detail)
+        return True
+
+    async with refusals_as_faults(change.fields):
+        if not await visit.db.in_transaction(once):
+            return False
     visit.changed_stores.add(call.store_id)
     return True
 
@@ -102,7 +96,7 @@ def whole(value: str) -> int | str:
     return int(value) if _WHOLE.match(value) else value
 
 
-def _changed(answer: Any, form: OnceForm) -> bool:
-    if isinstance(answer, Batch):
-        return any(result.status != "unchanged" for result in answer.results)
-    return not (isinstance(answer, One) and isinstance(form, VersionedForm) and answer.version == form.version)
+def _changed(result: Any, form: OnceForm) -> bool:
+    if isinstance(result, Batch):
+        return any(each.status != "unchanged" for each in result.results)
+    return not (isinstance(result, One) and isinstance(form, VersionedForm) and result.version == form.version)

@@ -29,6 +29,8 @@ def document(
     *,
     prefix: str,
     version: str,
+    summary: str,
+    description: str,
     scopes: Mapping[str, str],
     groups: Mapping[str, str],
     examples: Examples | None = None,
@@ -50,9 +52,8 @@ def document(
         "info": {
             "title": "Stoa app API",
             "version": version,
-            "summary": "One API for the products, orders, customers and webhooks of many stores.",
-            "description": "A successful response has `data` and `meta`; an error is a problem document (RFC 9457). The guides at "
-            "`/docs/guides` explain pagination, retries, webhooks and imports.",
+            "summary": summary,
+            "description": description,
             "contact": {"name": "The operator of the service"},
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },

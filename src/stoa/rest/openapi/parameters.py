@@ -6,9 +6,9 @@ from typing import Any
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.filters import LARGEST_SET, Filter
+from stoa.rest.headers import MOST_TAG_BYTES
 from stoa.rest.openapi.envelopes import REFS
 from stoa.rest.openapi.schemas import exclude_nul, field_name
-from stoa.rest.request import MOST_TAG_BYTES
 
 _TAGS = {"type": "string", "maxLength": MOST_TAG_BYTES}
 
@@ -122,7 +122,7 @@ def _headers(endpoint: Endpoint) -> list[dict[str, Any]]:
             )
         )
     # A batch has no version; its items have `if_version`.
-    if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.answer, Batch):
+    if endpoint.method in ("PATCH", "PUT", "DELETE") and not issubclass(endpoint.returns, Batch):
         found.append(_header("If-Match", "Make the change only if the resource still has this `ETag`.", _TAGS))
     if endpoint.method == "GET" and endpoint.lists is None:
         found.append(_header("If-None-Match", "Respond with 304 if the resource still has this `ETag`.", _TAGS))

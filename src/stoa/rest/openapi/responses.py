@@ -44,19 +44,19 @@ def responses_of(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
-    if issubclass(endpoint.answer, NoContent):
+    if issubclass(endpoint.returns, NoContent):
         return {"204": _response("Success, without a response body.", [])}
-    if issubclass(endpoint.answer, Batch):
+    if issubclass(endpoint.returns, Batch):
         schema = batch_of(endpoint, schemas)
         return {
             "200": _response("Every item succeeded.", [], schema),
             "207": _response("Some items failed; each of them has an `error`.", [], schema),
         }
-    if issubclass(endpoint.answer, Page):
+    if issubclass(endpoint.returns, Page):
         schema, description, headers = page_of(endpoint, schemas), "A page of the list.", ["Link"]
     else:
         schema, description, headers = one_of(endpoint, schemas), "The resource.", ["ETag"]
-        if issubclass(endpoint.answer, Created):
+        if issubclass(endpoint.returns, Created):
             description, headers = "Created.", ["ETag", "Location"]
         if endpoint.status == 202:
             description = "Accepted; the work continues."

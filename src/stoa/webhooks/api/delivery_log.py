@@ -8,10 +8,10 @@ import msgspec
 
 from stoa.events.outbox import Event
 from stoa.rest.batch import TooManyItems
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Accepted, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, InvalidParameter, RateLimited, ValidationFailed, counted
-from stoa.rest.request import Call
 from stoa.webhooks.api import queries, rules
 from stoa.webhooks.api.delivery_contract import MAX_REDELIVERED, Delivery, NewRedelivery, Redelivery
 from stoa.webhooks.api.delivery_ids import parse_delivery_id

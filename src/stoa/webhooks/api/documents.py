@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from stoa.access.sealing import Sealer
-from stoa.rest.request import Call
+from stoa.rest.call import Call
 from stoa.settings import secret_key
 from stoa.webhooks.api.contract import (
     Breaker,

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from stoa.events.outbox import Event
+from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
-from stoa.rest.request import Call
 from stoa.webhooks.api import filters, queries, rules
 from stoa.webhooks.api.contract import (
     MAX_WEBHOOKS,
@@ -31,7 +31,7 @@ from stoa.webhooks.api.listings import WEBHOOKS
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
-from stoa.webhooks.api.subscriptions import answer, found, host_of, locked, record
+from stoa.webhooks.api.subscriptions import found, host_of, locked, record, webhook_response
 from stoa.webhooks.http import address_guard
 from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
@@ -149,7 +149,7 @@ async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
     `version` and `ETag` change only with the settings, not with `health`, `pending`, `oldest_pending_age_s`, `breaker` or
     `stats_24h`.
     """
-    return answer(await found(call, webhook_id))
+    return webhook_response(await found(call, webhook_id))
 
 
 @routes.patch(
@@ -181,7 +181,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     skip_before = await _resumed(call, body)
     settings, stored = _settings(before), Secrets(call).headers_of(row)
     if after == settings and headers == stored and skip_before is None:
-        return answer(row)
+        return webhook_response(row)
     new = _with_defaults(after, headers)
     kept = _checked(call, new, call.patch)
     readable = row.readable
@@ -218,7 +218,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
         await lane.one(call.db, call.store_id, webhook_id)
     names = sorted(call.patch)
     await record(call, "webhook.changed", webhook_id, host=host_of(new.url), fields=names, status=status)
-    return answer(await found(call, webhook_id))
+    return webhook_response(await found(call, webhook_id))
 
 
 @routes.delete("/webhooks/{webhook_id}", scope="webhooks:write")

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from stoa.access.rules import expanded
 from stoa.events.outbox import Event
+from stoa.rest.call import Caller
 from stoa.rest.problems import Fault, InsufficientScope, printable
-from stoa.rest.request import Caller
 from stoa.webhooks.http.message import HIDDEN
 
 # Set by the service or by the connection.

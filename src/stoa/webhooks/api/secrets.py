@@ -5,8 +5,8 @@ from datetime import timedelta
 import msgspec
 
 from stoa.events.outbox import Event
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes
-from stoa.rest.request import Call
 from stoa.webhooks.api import queries, rules
 from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
 from stoa.webhooks.api.documents import Secrets, shown

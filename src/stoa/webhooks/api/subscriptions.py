@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.access import audit
 from stoa.access.addresses import base_url
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One
 from stoa.rest.problems import NotFound
-from stoa.rest.request import Call
 from stoa.settings import service_url
 from stoa.webhooks.api import queries
 from stoa.webhooks.api.contract import Webhook
@@ -31,7 +31,7 @@ async def locked(call: Call, webhook_id: int) -> Row:
     return await found(call, webhook_id)
 
 
-def answer(row: Row) -> One[Webhook]:
+def webhook_response(row: Row) -> One[Webhook]:
     return One(msgspec.json.encode(shown(row)), row.version)
 
 

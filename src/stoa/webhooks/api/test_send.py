@@ -8,10 +8,10 @@ import msgspec
 from stoa.db.query import Query
 from stoa.events.outbox import Actor, Event
 from stoa.ids import new_id
+from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes
 from stoa.rest.limits import Grant
 from stoa.rest.problems import Fault, InsufficientScope, RateLimited, ValidationFailed
-from stoa.rest.request import Call
 from stoa.webhooks.api import rules
 from stoa.webhooks.api.delivery_contract import NewTest, TestResult, Timings
 from stoa.webhooks.api.documents import Secrets

@@ -1,4 +1,4 @@
-"""Answers within a size that a model can use, with a note on what was cut and how to get the rest."""
+"""Responses within a size that a model can use, with a note on what was cut and how to get the rest."""
 
 from collections.abc import Iterator
 from typing import Any, cast
