@@ -7,16 +7,14 @@ async ([options, known]) => {
   for (const each of document.getAnimations()) if (each instanceof CSSTransition) each.finish();
   const measured = !options.runOnly || options.runOnly.includes("color-contrast");
   const passed = new Set(known.split(" ")), kindOf = new WeakMap(), count = new Map();
-  const digest = (text) => {  // cyrb53
-    let a = 0xdeadbeef, b = 0x41c6ce57;
+  const digest = (text) => {  // FNV-1a, and a sum by powers of 33: two elements must agree in both
+    let fnv = 2166136261, sum = 5381;
     for (let n = 0; n < text.length; n++) {
       const code = text.charCodeAt(n);
-      a = Math.imul(a ^ code, 2654435761);
-      b = Math.imul(b ^ code, 1597334677);
+      fnv = Math.imul(fnv ^ code, 16777619);
+      sum = (Math.imul(sum, 33) + code) | 0;
     }
-    a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
-    b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
-    return (4294967296 * (2097151 & b) + (a >>> 0)).toString(36);
+    return `${(fnv >>> 0).toString(36)}.${(sum >>> 0).toString(36)}`;
   };
   for (const element of measured ? document.querySelectorAll("*") : []) {
     const style = getComputedStyle(element), box = element.getBoundingClientRect();
