@@ -20,7 +20,7 @@ from tests.mutants.mutations import MUTATIONS
 
 LIMIT_S, CLEAN_LIMIT_S, STOP_S = 300, 1200, 30
 _NOT_COPIED = shutil.ignore_patterns(".*", "node_modules", "artefacts")
-_FAILED = re.compile(r"^FAILED (\S+)(.*)$", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (.+?)( - .*)?$", re.MULTILINE)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def judge(code: int | None, output: str) -> Verdict:
     failed = _FAILED.search(output)
     if code != 1 or failed is None:
         return Verdict(caught=False, words="PROVES NOTHING: no test failed, but the run did")
-    if "Timeout (>" in failed[2]:
+    if "Timeout (>" in failed[0]:
         return Verdict(caught=False, words=f"PROVES NOTHING: {failed[1]} took too long")
     return Verdict(caught=True, words=f"caught by {failed[1]}")
 

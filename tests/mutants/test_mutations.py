@@ -10,7 +10,7 @@ from tests.mutants.mutation import ROOT, Mutation, NoLongerApplies, read_sources
 from tests.mutants.mutations import MUTATIONS
 
 MOVED = Mutation("nothing", "one line", "another line", "tests/mutants")
-FAILED = "FAILED tests/a.py::test_b - assert 1 == 2\n"
+FAILED = "FAILED tests/a.py::test_b[two words] - assert 1 == 2\n"
 
 
 def test_every_mutation_applies() -> None:
@@ -46,7 +46,7 @@ def test_a_mutation_follows_its_text_to_another_file() -> None:
 @pytest.mark.parametrize(
     ("code", "output", "caught", "words"),
     [
-        (1, FAILED, True, "caught by tests/a.py::test_b"),
+        (1, FAILED, True, "caught by tests/a.py::test_b[two words]"),
         (0, "1 passed", False, "SURVIVED"),
         (1, "ERROR tests/a.py::test_b - the database has no function\n", False, "PROVES NOTHING"),
         (1, "FAILED tests/a.py::test_b - Failed: Timeout (>120.0s)\n", False, "PROVES NOTHING"),

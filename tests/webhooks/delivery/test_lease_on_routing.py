@@ -61,7 +61,7 @@ async def test_with_resource_ordering_a_delivery_waits_for_the_earlier_ones_of_i
     for name in ("Cup", "Jug"):  # the first is routed together with the creation, the second later
         await shop.client.patch(f"/products/{first}", json={"name": name})
         await route(shop)
-        assert [row["sequence"] for row in await shop.db.fetch(due, shop.store_id, hook.id)] == [1, 2], name
+        assert [sequence for (sequence,) in await shop.db.fetch(due, shop.store_id, hook.id)] == [1, 2], name
 
 
 async def test_a_lane_with_pending_deliveries_is_not_leased_by_the_router(shop: Shop) -> None:
