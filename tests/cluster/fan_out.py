@@ -54,7 +54,7 @@ FAN_OUT = {
     "stoa.usage.queries.REQUESTS": _PORTAL,
     "stoa.usage.request_log.NEWEST_TO_DELETE": _MAINTENANCE,
     "stoa.usage.request_log.TRIM_REQUESTS": _MAINTENANCE,
-    "stoa.webhooks.delivery.expiring_secrets.EXPIRING_OF_SUBSCRIPTIONS": _WORKER,
+    "stoa.webhooks.expiring_secrets.EXPIRING_OF_SUBSCRIPTIONS": _WORKER,
     "stoa.operations.maintenance.FORGET_OLD_FORMS": _MAINTENANCE,
     "stoa.operations.maintenance.DELETE_CHECKED_FILES": _MAINTENANCE,
     "stoa.usage.queries.FORGET_OLD_HOURS": _MAINTENANCE,

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.access.key_rotation import is_retired
+from stoa.background import duties_of
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
@@ -292,14 +293,14 @@ async def _check_schema(db: Database, settings: Settings) -> list[Finding]:
         return [Finding("migrations", "problem", detail, "Run `stoa migrate`.")]
     found = [Finding("migrations", "ok", f"the schema is {version}")]
     queues = await measuring.read_queues(db)
-    return [*found, *_check_queues(queues), *await _check_receivers(db, settings)]
+    return [*found, *_check_queues(queues, settings), *await _check_receivers(db, settings)]
 
 
 # --- workers and queues -----------------------------------------------------------------------------------------------
 
 
-def _check_queues(queues: measuring.Queues) -> list[Finding]:
-    return [_check_clock(queues), _check_workers(queues), _check_backlog(queues), _check_imports(queues),
+def _check_queues(queues: measuring.Queues, settings: Settings) -> list[Finding]:
+    return [_check_clock(queues), _check_workers(queues, settings), _check_backlog(queues), _check_imports(queues),
             _check_backup(queues)]  # fmt: skip
 
 
@@ -312,11 +313,14 @@ def _check_clock(queues: measuring.Queues) -> Finding:
     return Finding("clock", "ok", detail)
 
 
-def _check_workers(queues: measuring.Queues) -> Finding:
+def _check_workers(queues: measuring.Queues, settings: Settings) -> Finding:
     if not queues.backlog.workers:
         action = "Start `stoa serve` without --no-background, or `stoa worker`."
         return Finding("delivery workers", "problem", "none is connected to the database", action)
-    return Finding("delivery workers", "ok", f"{queues.backlog.workers} connected to the database")
+    duties = ", ".join(duty.name for duty in duties_of(settings))
+    return Finding(
+        "delivery workers", "ok", f"{queues.backlog.workers} connected to the database; their duties: {duties}"
+    )
 
 
 def _check_backlog(queues: measuring.Queues) -> Finding:
