@@ -67,7 +67,7 @@ FAN_OUT = {
     "stoa.webhooks.delivery.maintenance.DELETE_OLD_HOURS": _MAINTENANCE,
     "stoa.webhooks.delivery.queries.BACKLOG": _CHECK,
     "stoa.cluster.status._TOTALS": _CHECK,
-    "stoa.operations.doctor.RECEIVERS": _CHECK,
+    "stoa.operations.receiver_checks.RECEIVERS": _CHECK,
     "stoa.backup.erasures.ERASURES": _CHECK,
     "stoa.backup.invariants.TOTALS": _CHECK,
     "stoa.backup.invariants.STOCK": _CHECK,
