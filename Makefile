@@ -151,8 +151,9 @@ release: $(VENV)/.dev ## make a release of this commit, and tag it: make release
 schema: $(VENV)/.dev ## regenerate schema.sql from the migrations
 	@$(BIN)/python -m tools.schema
 
-sdk: $(VENV)/.dev openapi ## regenerate openapi.json and the generated parts of both SDKs
+sdk: $(VENV)/.dev ## regenerate the generated parts of both SDKs, the code samples and openapi.json
 	@$(BIN)/python -m tools.sdk
+	@$(MAKE) --no-print-directory openapi
 
 # The lowest versions that sdk/python declares, in front of those of the environment.
 LOWEST = $(shell sed -nE 's/^dependencies = \[(.*)\]/\1/p' sdk/python/pyproject.toml | tr -d '",' | sed 's/>=/==/g')

@@ -18,7 +18,7 @@ from stoa.store_data.customer_erasure import routes as erasure
 from stoa.webhooks.api.delivery_log import routes as deliveries
 from stoa.webhooks.api.endpoints import routes as webhooks
 from stoa.webhooks.api.secrets import routes as webhook_secrets
-from stoa.webhooks.api.test_send import routes as webhook_tests
+from stoa.webhooks.api.send_sample import routes as webhook_tests
 
 ENDPOINTS: list[Endpoint] = [
     *products.endpoints,

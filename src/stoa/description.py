@@ -7,6 +7,7 @@ from typing import Any, cast
 from stoa.access.contract import SCOPES
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.openapi_examples import collected
+from stoa.openapi_examples.code_samples import code_samples
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi.document import Examples, document
 from stoa.rest.openapi.envelopes import REFS
@@ -42,7 +43,15 @@ def openapi() -> dict[str, Any]:
         made["components"][kind] = dict(sorted({**more, **made["components"][kind]}.items()))
     made["tags"].append({"name": EVENTS_TAG, "description": "The requests that Stoa sends to your webhook endpoint."})
     open_objects(made)
+    _add_code_samples(made["paths"])
     return made
+
+
+def _add_code_samples(paths: dict[str, dict[str, Any]]) -> None:
+    samples = code_samples()
+    for operation in (each for methods in paths.values() for each in methods.values()):
+        if found := samples.get(operation["operationId"]):
+            operation["x-codeSamples"] = found
 
 
 def _examples() -> Examples:

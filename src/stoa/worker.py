@@ -1,4 +1,4 @@
-"""The background workers: one process delivers webhooks, another runs imports at low priority."""
+"""The background processes: one runs the duties of `background.py`, another runs imports at low priority."""
 
 import asyncio
 import os
@@ -6,10 +6,9 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import click
 import structlog
@@ -18,6 +17,7 @@ import uvloop
 from stoa import api
 from stoa.access.console import Console
 from stoa.access.key_rotation import with_known_keys
+from stoa.background import Work, open_pools, run_duties
 from stoa.db import migrate
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
@@ -25,6 +25,7 @@ from stoa.db.pool import Database, connect
 from stoa.db.service_facts import check_key
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
+from stoa.loops import beside
 from stoa.operations import exposition
 from stoa.operations.connection_budget import CONCURRENT_IMPORTS, Budget, check_connections, worker_budget
 from stoa.operations.exposition import Process
@@ -34,7 +35,6 @@ from stoa.operations.tracing import Tracing, check_extra
 from stoa.processes.command_lines import DELIVERIES, background_workers
 from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, load, secret_key
-from stoa.webhooks.delivery.worker import DeliveryWorker
 from stoa.webhooks.http.address_guard import check_setting
 
 POLL_S = 0.3
@@ -56,7 +56,7 @@ def run_imports(settings: Settings, parent: int | None = None) -> None:
 
 
 def run_deliveries(settings: Settings, parent: int | None = None) -> None:
-    """Deliver webhooks until a signal to stop, then finish the requests in flight and release the rest."""
+    """Run the background duties until a signal to stop; deliveries finish the requests in flight and release the rest."""
     configure_logging(settings)
     log_start("deliveries")
     uvloop.run(_until_stopped(lambda stop: _deliver(settings, stop), parent))
@@ -87,14 +87,15 @@ def _url(settings: Settings) -> str:
 
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
-    worker = DeliveryWorker(_url(settings), settings, observe=count_attempt)
+    pools = open_pools(_url(settings))
     tracing = Tracing(settings, "deliveries") if settings.otlp_endpoint else None
-    if tracing is not None:
-        worker.scheduler.shared.trace = tracing.deliveries(worker.pools["relaxed"])
-    measured = measure_forever(worker.pools["durable"], sends=bool(settings.smtp_url))
-    loops = (Sampler("deliveries", worker.pools).run(), measured)
-    async with _beside(*loops):
-        await worker.run(stop)
+    trace = tracing.deliveries(pools.relaxed) if tracing is not None else None
+    sampler = Sampler("deliveries", {"durable": pools.durable, "relaxed": pools.relaxed})
+    try:
+        async with beside(sampler.run(), measure_forever(pools.durable, sends=bool(settings.smtp_url))):
+            await run_duties(Work(settings, pools, stop, count_attempt, trace))
+    finally:
+        await pools.close()
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
 
@@ -103,22 +104,10 @@ async def _import(settings: Settings, stop: asyncio.Event) -> None:
     size = CONCURRENT_IMPORTS + 1
     database = Database(_url(settings), size=size, statement_timeout_ms=STATEMENT_MS, name=APPLICATION_NAME)
     try:
-        async with _beside(Sampler("imports", {"imports": database}).run()):
+        async with beside(Sampler("imports", {"imports": database}).run()):
             await _run_jobs(database, stop)
     finally:
         await database.close()
-
-
-@asynccontextmanager
-async def _beside(*loops: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
-    """Run loops beside the work, and end them after it."""
-    tasks = [asyncio.create_task(loop) for loop in loops]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _run_jobs(database: Database, stop: asyncio.Event) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from stoa.access.contract import SCOPES, OAuthError
 from stoa.api import ENDPOINTS
+from stoa.background import DUTIES, Duty
 from stoa.cli import cli
 from stoa.operations import telemetry
 from stoa.rest.endpoint import Endpoint
@@ -111,6 +112,18 @@ def test_documented_metrics_and_log_fields_match_the_code() -> None:
     assert documented == names
     fields = {word for cells in rows(page) for word in re.findall(r"\w+", cells[0])}
     assert fields >= telemetry.LOGGED
+
+
+def test_every_background_duty_is_documented_with_its_interval() -> None:
+    def runs(duty: Duty) -> str:
+        interval = "always" if duty.every is None else f"every {duty.every:.0f} seconds"
+        return f"{interval}, with `STOA_SMTP_URL" if duty.sends_mail else interval
+
+    section = prose(OPERATIONS / "running.md").partition("| Duty | Runs |")[2].partition("\n\n")[0]
+    documented = [tuple(line.strip("|").split(" | ")[:2]) for line in section.splitlines()[2:]]
+    assert [(name.strip(), text.strip("` ")) for name, text in documented] == [
+        (duty.name, runs(duty)) for duty in DUTIES
+    ]
 
 
 # --- decision records -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from stoa.background import duties_of
 from stoa.db.pool import Database
 from stoa.mail import queries
 from stoa.mail.contract import Content, Recipient
@@ -143,7 +144,7 @@ async def test_without_a_server_mails_wait_and_old_ones_are_not_sent_later(
     db: Database, settings: Settings, mailbox: MailboxServer
 ) -> None:
     email, old, ancient = await write(db), await write(db), await write(db)
-    await Courier(db, settings, QUICK).run(asyncio.Event())
+    assert not [duty for duty in duties_of(settings) if duty.sends_mail]
     assert await row(db, email) == ("waiting", 0, "")
     age = "UPDATE mails SET created_at = now() - make_interval(days => $2::integer) WHERE recipient = $1"
     await db.execute(age, old, 4)

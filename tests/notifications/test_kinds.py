@@ -16,8 +16,8 @@ from stoa.notifications.news import new_device
 from stoa.notifications.notify import notify
 from stoa.notifications.people import people_of
 from stoa.webhooks.delivery.disabling import report_failing
-from stoa.webhooks.delivery.expiring_secrets import remind_of_expiring_secrets
 from stoa.webhooks.delivery.retry_policy import HealthChange
+from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
 from tests.imports.files import import_file, lines, mug
 from tests.support.ownership import create_app, create_store
 from tests.support.people import PASSWORD, User, Visitor, browser

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from stoa.db.pool import Connection, connect
-from stoa.operations.doctor import Finding, examine, unreachable
+from stoa.operations.doctor import examine, unreachable
+from stoa.operations.finding import Finding
 from stoa.settings import Settings
 from tests.support.service import Service, migrated_database, sibling, until
 
@@ -78,10 +79,21 @@ async def test_receivers_are_reached_through_the_address_guard(service: Service)
         assert code == 0, "a receiver is not the operator's problem"
         assert found[f"receiver 127.0.0.1:{reached}"]["status"] == "ok"
         assert found[f"receiver 127.0.0.1:{refused}"]["detail"] == "it refuses connections"
-        _, found = doctor(service, webhook_allow="")
-        blocked = found[f"receiver 127.0.0.1:{reached}"]
-        assert blocked["status"] == "warning"
-        assert "address guard" in blocked["action"]
+
+
+async def test_receivers_are_judged_by_the_list_of_the_service(service: Service) -> None:
+    account = await service.account("listed")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        async with account.client() as client:
+            body = {"url": f"http://127.0.0.1:{port}/hook", "events": ["product.*"]}
+            assert (await client.post("/webhooks", json=body)).status_code == 201
+        assert "allowed addresses" not in doctor(service)[1]
+        for here, status in (("", "ok"), ("10.0.0.0/8", "warning")):
+            _, found = doctor(service, webhook_allow=here)
+            assert found[f"receiver 127.0.0.1:{port}"]["status"] == "ok"
+            assert found["allowed addresses"]["status"] == status
+            assert "STOA_WEBHOOK_ALLOW='127.0.0.0/8'" in found["allowed addresses"]["detail"]
 
 
 async def test_a_list_that_the_service_refuses_opens_no_address_to_the_doctor(service: Service) -> None:

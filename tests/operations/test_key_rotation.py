@@ -26,7 +26,8 @@ from stoa.db.pool import Database
 from stoa.db.service_facts import known_key, replace_key
 from stoa.mail.message import new_nonce, one_time_token
 from stoa.operations import reencryption
-from stoa.operations.doctor import Finding, examine
+from stoa.operations.doctor import examine
+from stoa.operations.finding import Finding
 from stoa.operations.maintenance import maintain
 from stoa.portal.kit.csrf import form_token, is_form_token
 from stoa.portal.kit.notices import Notice, pack_notice, unpack_notice

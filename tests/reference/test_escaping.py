@@ -37,6 +37,10 @@ def hostile_document() -> dict[str, Any]:
         "deprecated": True,
         "parameters": [{"$ref": "#/components/parameters/Thing"}],
         "requestBody": {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/New"}}}},
+        "x-codeSamples": [
+            {"lang": "Shell", "label": "curl", "source": f"curl {HOSTILE}"},
+            {"lang": HOSTILE, "source": HOSTILE},
+        ],
         "responses": {
             "200": {"description": HOSTILE, "content": {"application/json": {"schema": body}}},
             "409": {
@@ -114,12 +118,13 @@ def test_a_body_marks_required_fields_and_unfolds_nested_ones(hostile: Element) 
     assert "at most 7 characters" in by_name["inner.deep"]
 
 
-def test_the_sample_contains_the_url_and_the_body(hostile: Element) -> None:
-    (request,) = hostile.by_id("create_thing").all("figure", "request")
-    first, *_ = request.all("pre")[0].text.split("\n")
-    assert first == 'curl "https://x.test/stores/demo/api/v3/app/things/1" \\'
-    (body,) = request.all("span", "body")
-    assert json.loads(body.text.replace("'\\''", "'"))["name"] == HOSTILE
+def test_the_samples_and_the_body_of_the_console_are_those_of_the_document(hostile: Element) -> None:
+    section = hostile.by_id("create_thing")
+    (request,) = section.all("figure", "request")
+    assert request.all("pre")[0].text == f"curl {HOSTILE}"
+    (other,) = section.all("details", "alternative")
+    assert (other.all("summary")[0].text, other.all("pre")[0].text) == (HOSTILE, HOSTILE)
+    assert json.loads(section.attributes["data-body"])["name"] == HOSTILE
 
 
 def test_a_hostile_problem_is_escaped() -> None:

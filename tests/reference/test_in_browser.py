@@ -55,7 +55,7 @@ def anywhere(text: str | None) -> str:
     return re.sub(r"https?://[^/\"]+(?=/stores)", "", text or "")
 
 
-async def test_the_script_generates_the_same_samples_as_the_server(account: Account, browser: Browser) -> None:
+async def test_the_script_shows_the_samples_of_the_server(account: Account, browser: Browser) -> None:
     silent = await (await browser.new_context(java_script_enabled=False)).new_page()
     page = await (await browser.new_context()).new_page()
     complaints = complaints_of(page)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.shops import Shop
 
-from stoa.description import openapi, openapi_bytes
+from stoa.description import openapi
 
 
 async def test_live_and_ready_report_their_status(shop: Shop) -> None:
@@ -135,9 +135,7 @@ async def test_a_health_check_without_a_host_header_may_use_http_1_0(shop: Shop)
 async def test_the_openapi_document_is_compressed_and_sent_once(shop: Shop) -> None:
     first = await shop.service.get("/openapi.json", headers={"accept-encoding": "gzip"})
     assert (first.status_code, first.headers["content-encoding"]) == (200, "gzip")
-    # Only the address of the service differs from the committed document.
-    assert json.loads(first.content).keys() == openapi().keys()
-    assert abs(len(first.content) - len(openapi_bytes())) < 200
+    assert json.loads(first.content)["paths"].keys() == openapi()["paths"].keys()
     again = await shop.service.get("/openapi.json", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     plain = await shop.service.get("/openapi.json", headers={"accept-encoding": "identity"})

@@ -14,7 +14,6 @@ import pytest
 from tools.sdk.__main__ import description
 
 from stoa.reference.document import read
-from stoa.reference.typescript import typescript
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, TOOLS, install
 from tests.support.service import Account, Service, migrated_database
@@ -80,7 +79,8 @@ def programs() -> dict[str, str]:
 def _samples() -> str:
     """The samples, each in a function of its own."""
     document = read(description())
-    every = [typescript(each, document) for each in document.operations]
+    samples = [sample for each in document.operations for sample in each.code_samples]
+    every = [sample.source for sample in samples if sample.lang == "TypeScript"]
     start = f'const client = new Client("{document.base_url}", {{ token: process.env.STOA_TOKEN }});\n'
     bodies = [text.partition(start)[2] for text in every]
     imports = {line for text in every for line in text.partition(start)[0].splitlines() if line}

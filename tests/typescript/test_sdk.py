@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tools.sdk.__main__ import TYPESCRIPT, description, typescript_modules
 from tools.sdk.surface import operations
+from tools.sdk.typescript.text import camel
 
-from stoa.reference.typescript import camel
 from tests.docs.pages import ROOT
 from tests.generated.node import needs_npm
 from tests.support.service import Service

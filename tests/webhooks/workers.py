@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from stoa.access.sealing import Sealer
+from stoa.background import open_pools
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
@@ -53,14 +54,19 @@ async def working(
 ) -> AsyncGenerator[DeliveryWorker]:
     """Run a delivery worker in this process until the block ends."""
     observed: list[SentAttempt] = [] if seen is None else seen
-    worker = DeliveryWorker(settings.database_url, with_loopback(settings), config, observe=observed.append)
+    pools = open_pools(settings.database_url)
+    allowing = with_loopback(settings)
+    worker = DeliveryWorker(pools.durable, pools.relaxed, allowing, config, observe=observed.append)
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop))
     try:
         yield worker
     finally:
         stop.set()
-        await running
+        try:
+            await running
+        finally:
+            await pools.close()
 
 
 class Subscribed(msgspec.Struct):

@@ -26,7 +26,6 @@ from stoa.mail.message import new_nonce, one_time_token
 from stoa.mail.outbox import discard, post
 from stoa.rest.headers import address_of
 
-EVERY_S = 2.0
 LINK_HOURS = 1
 _BATCH = 50
 _ASKED = (

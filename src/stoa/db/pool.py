@@ -139,7 +139,7 @@ class Database:
         lock_timeout_ms: int = 2_000,
         name: str = APPLICATION_NAME,
     ) -> None:
-        self._url = url
+        self.url = url
         self._size = size
         self._name = name  # as pg_stat_activity shows it
         self._full_until = 0.0
@@ -179,7 +179,7 @@ class Database:
         """One extra connection for single statements, which a task may use while it holds a transaction."""
         if self._autocommit is None:
             self._autocommit = Database(
-                self._url, size=1, statement_timeout_ms=self._statement_timeout_ms, name=self._name
+                self.url, size=1, statement_timeout_ms=self._statement_timeout_ms, name=self._name
             )
         return self._autocommit
 
@@ -240,9 +240,9 @@ class Database:
         try:
             statement_ms, lock_ms = self._statement_timeout_ms, self._lock_timeout_ms
             connection = await connect(
-                self._url, statement_timeout_ms=statement_ms, lock_timeout_ms=lock_ms, name=self._name
+                self.url, statement_timeout_ms=statement_ms, lock_timeout_ms=lock_ms, name=self._name
             )
-            path = await path_to_server(self._url)
+            path = await path_to_server(self.url)
             self._begin = path.begin(session_settings(statement_ms, lock_ms))
             return connection
         except BaseException as error:

@@ -80,8 +80,9 @@ async def note_webhook_allow(db: Executor, allowed: str) -> None:
     await NOTE.run(db, _WEBHOOK_ALLOW, allowed)
 
 
-async def noted_webhook_allow(db: Executor) -> str:
-    return await FACT.maybe(db, _WEBHOOK_ALLOW) or ""
+async def noted_webhook_allow(db: Executor) -> str | None:
+    """None if no service was started yet."""
+    return await FACT.maybe(db, _WEBHOOK_ALLOW)
 
 
 async def note_backup(db: Executor) -> None:

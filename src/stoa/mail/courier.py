@@ -49,9 +49,7 @@ class Courier:
         self._stop = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send until `stop` is set, and then finish the mail in progress. Without a mail server, mails wait."""
-        if not self._settings.smtp_url:
-            return
+        """Send until `stop` is set, and then finish the mail in progress."""
         self._stop = stop
         while not stop.is_set():
             try:

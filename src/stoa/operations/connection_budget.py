@@ -2,12 +2,12 @@
 
 import msgspec
 
+from stoa.background import CONNECTIONS as DELIVERIES
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
 from stoa.db.query import Executor, Query
 from stoa.db.replica import problem_of
 from stoa.settings import Settings, WrongSetting
-from stoa.webhooks.delivery.worker import CONNECTIONS as DELIVERIES
 
 BESIDE_THE_POOL = 2  # of each web worker: one for single statements outside a transaction, one for notifications
 CONCURRENT_IMPORTS = 4  # so that a small import does not wait for a large one

@@ -2,16 +2,13 @@
 
 import asyncio
 import shutil
-import ssl
-import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
 from stoa.access.key_rotation import is_retired
+from stoa.background import duties_of
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database, path_to_server
@@ -26,32 +23,20 @@ from stoa.operations.connection_budget import (
     replica_problem,
     service_budget,
 )
+from stoa.operations.finding import Finding, Status
+from stoa.operations.receiver_checks import check_receivers
 from stoa.operations.reencryption import progress
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
-from stoa.webhooks.http.address_guard import AddressRefused, Allowed, check_setting, host_of, refuse_url
-from stoa.webhooks.http.connections import Connections, Origin, Unreachable
-from stoa.webhooks.http.resolver import UnknownHost
-
-Status = Literal["ok", "warning", "problem"]
+from stoa.webhooks.http.address_guard import check_setting
 
 _SERVICE = "the doctor examines the whole service"
 _MAX_OFFSET_S = 1.0
 _LOW_DISK, _FULL_DISK = 0.15, 0.05
 _OLD_BACKUP = timedelta(hours=26)  # a daily backup may be two hours late
-_MAX_RECEIVERS = 20
 _CONNECT_S = 3.0
 # With one of these off, a crash of the server loses or damages committed data, or tables grow without end.
 _NEEDED_SETTINGS = ("autovacuum", "fsync", "full_page_writes", "synchronous_commit")
-
-
-class Finding(msgspec.Struct):
-    """The result of one check, and what to do if it is not ok."""
-
-    check: str
-    status: Status
-    detail: str
-    action: str = ""
 
 
 class Server(msgspec.Struct):
@@ -67,13 +52,6 @@ SERVER = Query(
               pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS read_only,
               (SELECT array_agg(s.name || '=' || s.setting ORDER BY s.name) FROM pg_settings s
                 WHERE s.name = ANY ($1::text[])) AS settings""",
-    unbound=_SERVICE,
-)
-RECEIVERS = Query(
-    str,
-    """SELECT DISTINCT ON (substring(url FROM '^[^/]*//[^/?#]*')) url FROM webhooks
-        WHERE status = 'active' AND url IS NOT NULL AND ended_at IS NULL
-        ORDER BY substring(url FROM '^[^/]*//[^/?#]*') LIMIT $1""",
     unbound=_SERVICE,
 )
 
@@ -292,14 +270,14 @@ async def _check_schema(db: Database, settings: Settings) -> list[Finding]:
         return [Finding("migrations", "problem", detail, "Run `stoa migrate`.")]
     found = [Finding("migrations", "ok", f"the schema is {version}")]
     queues = await measuring.read_queues(db)
-    return [*found, *_check_queues(queues), *await _check_receivers(db, settings)]
+    return [*found, *_check_queues(queues, settings), *await check_receivers(db, settings)]
 
 
 # --- workers and queues -----------------------------------------------------------------------------------------------
 
 
-def _check_queues(queues: measuring.Queues) -> list[Finding]:
-    return [_check_clock(queues), _check_workers(queues), _check_backlog(queues), _check_imports(queues),
+def _check_queues(queues: measuring.Queues, settings: Settings) -> list[Finding]:
+    return [_check_clock(queues), _check_workers(queues, settings), _check_backlog(queues), _check_imports(queues),
             _check_backup(queues)]  # fmt: skip
 
 
@@ -312,11 +290,14 @@ def _check_clock(queues: measuring.Queues) -> Finding:
     return Finding("clock", "ok", detail)
 
 
-def _check_workers(queues: measuring.Queues) -> Finding:
+def _check_workers(queues: measuring.Queues, settings: Settings) -> Finding:
     if not queues.backlog.workers:
         action = "Start `stoa serve` without --no-background, or `stoa worker`."
         return Finding("delivery workers", "problem", "none is connected to the database", action)
-    return Finding("delivery workers", "ok", f"{queues.backlog.workers} connected to the database")
+    duties = ", ".join(duty.name for duty in duties_of(settings))
+    return Finding(
+        "delivery workers", "ok", f"{queues.backlog.workers} connected to the database; their duties: {duties}"
+    )
 
 
 def _check_backlog(queues: measuring.Queues) -> Finding:
@@ -350,58 +331,3 @@ def _check_backup(queues: measuring.Queues) -> Finding:
     age = queues.now - queues.backup_at
     detail = f"the last one was taken {age.total_seconds() / 3600:.1f} hours ago"
     return Finding("backup", "warning", detail, action) if age > _OLD_BACKUP else Finding("backup", "ok", detail)
-
-
-# --- receivers --------------------------------------------------------------------------------------------------------
-
-
-async def _check_receivers(db: Database, settings: Settings) -> list[Finding]:
-    """Connect to each receiver as a delivery does, without sending a request."""
-    urls = await RECEIVERS.all(db, _MAX_RECEIVERS)
-    if not urls:
-        return [Finding("receivers", "ok", "no subscription has a URL")]
-    try:
-        allowed = check_setting(settings)
-    except WrongSetting:  # a service would not start with this list, so it opens nothing here either
-        allowed = Allowed()
-    connections = Connections(allowed, _CONNECT_S)
-    try:
-        results = await asyncio.gather(*(_reach(connections, allowed, url) for url in urls))
-    finally:
-        connections.close()
-    return list(results)
-
-
-async def _reach(connections: Connections, allowed: Allowed, url: str) -> Finding:
-    parts = urlsplit(url)
-    host, tls = host_of(parts), parts.scheme == "https"
-    port = parts.port or (443 if tls else 80)
-    name = f"receiver {host}:{port}"
-    refused = refuse_url(url, allowed)
-    if refused is not None:
-        return Finding(
-            name, "warning", f"the URL {refused}", "The address guard blocks it: ask its owner for another URL."
-        )
-    started = time.perf_counter()
-    try:
-        async with asyncio.timeout(2 * _CONNECT_S):
-            connection = await connections.connect(Origin(host, port, tls, allowed.names(host)))
-        connection.close()
-    except tuple(_FAILURES) as error:
-        detail, action = next(told for kind, told in _FAILURES.items() if isinstance(error, kind))
-        return Finding(name, "warning", detail, action)
-    return Finding(name, "ok", f"connected in {(time.perf_counter() - started) * 1000:.0f} ms")
-
-
-_ASK_OWNER = "Ask the receiver's owner; if many fail, check this machine's outbound network, DNS and proxy."
-_FAILURES: dict[type[Exception], tuple[str, str]] = {
-    AddressRefused: (
-        "it resolves to an address that is not public",
-        "The address guard blocks it: ask its owner for another URL.",
-    ),
-    UnknownHost: ("its name does not resolve", _ASK_OWNER),
-    Unreachable: ("it refuses connections", _ASK_OWNER),
-    ssl.SSLError: ("its certificate is not valid", "Ask the receiver's owner to renew the certificate."),
-    TimeoutError: ("it does not respond in time", _ASK_OWNER),
-    OSError: ("the connection failed", _ASK_OWNER),
-}

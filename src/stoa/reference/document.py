@@ -43,6 +43,16 @@ class Body(msgspec.Struct, frozen=True):
     required: bool = False
 
 
+class CodeSample(msgspec.Struct, frozen=True):
+    lang: str
+    source: str
+    label: str = ""  # if its language does not name it
+
+    @property
+    def name(self) -> str:
+        return self.label or self.lang
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     operation_id: str
     summary: str = ""
@@ -55,6 +65,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     deprecated: bool = False
     declared_idempotent: bool = msgspec.field(default=True, name="x-idempotent")
     event_scope: str = msgspec.field(default="", name="x-required-scope")  # of an event
+    code_samples: list[CodeSample] = msgspec.field(default_factory=list[CodeSample], name="x-codeSamples")
     method: str = ""
     path: str = ""
 

@@ -113,7 +113,8 @@ def _output(view: OperationView, document: Document) -> Iterator[str]:
         title = document.titles.get(code, "")
         yield f"- {status} `{code}`{': ' + title if title else ''}"
     yield "\n## Example\n"
-    yield f"```bash\n{view.curl.before}{view.curl.body}{view.curl.after}\n```\n"
+    for sample in view.operation.code_samples[:1]:
+        yield f"```bash\n{sample.source}\n```\n"
     if view.response_sample:
         status, text = view.response_sample
         yield f"Response {status}{':' if text else ' without a body.'}\n"

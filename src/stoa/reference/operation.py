@@ -6,10 +6,8 @@ import msgspec
 
 from stoa.reference.document import Document, Group, Operation, reference
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
-from stoa.reference.languages import SdkCall, php, python, sdk_calls
-from stoa.reference.samples import Curl, curl, sample_response
+from stoa.reference.samples import sample_body, sample_response
 from stoa.reference.schema_text import Words, kind
-from stoa.reference.typescript import typescript
 from stoa.rest.openapi.envelopes import SPARSE
 
 
@@ -37,25 +35,23 @@ class SchemaView(msgspec.Struct, frozen=True):
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     operation: Operation
     group: Group
-    call: SdkCall | None
     path: list[ParameterGroup]
     body: BodyView | None
     parameters: list[ParameterGroup]
     responses: list[ResponseView]
     errors: dict[str, str]  # statuses by code
     usual_errors: list[str]
-    curl: Curl
-    programs: dict[str, str]  # by language
+    body_sample: str | None
     response_sample: tuple[str, str] | None  # status and body
     schemas: list[SchemaView]
 
 
 def operation_view(operation: Operation, group: Group, document: Document) -> OperationView:
     groups = parameter_groups(operation.parameters, document)
+    sent = sample_body(operation, document)
     return OperationView(
         operation=operation,
         group=group,
-        call=sdk_calls().get(operation.summary),
         # The path and the body say what is done; the other parameters say how.
         path=[each for each in groups if each.where == "path"],
         body=_body(operation, document),
@@ -71,17 +67,10 @@ def operation_view(operation: Operation, group: Group, document: Document) -> Op
         ],
         errors={code: status for code, status in operation.codes.items() if code not in document.usual_codes},
         usual_errors=[code for code in operation.codes if code in document.usual_codes],
-        curl=curl(operation, document),
-        programs=_programs(operation, document),
+        body_sample=sent[1] if sent is not None else None,
         response_sample=sample_response(operation, document),
         schemas=schema_views(document.named_by(operation.schemas), document),
     )
-
-
-def _programs(operation: Operation, document: Document) -> dict[str, str]:
-    # An SDK of this release has a method for each of its operations.
-    with_sdk = {"Python": python, "TypeScript": typescript} if operation.summary in sdk_calls() else {}
-    return {language: write(operation, document) for language, write in {**with_sdk, "PHP": php}.items()}
 
 
 def schema_views(names: Iterable[str], document: Document) -> list[SchemaView]:

@@ -1,9 +1,7 @@
-"""The examples that the document declares, formatted: request bodies, response bodies, paths and commands."""
+"""The examples that the document declares, formatted: request bodies, response bodies and paths."""
 
 import json
 from typing import Any, cast
-
-import msgspec
 
 from stoa.reference.document import Document, Media, Operation, Schema
 from stoa.reference.schema_text import alternatives, items_of
@@ -55,29 +53,6 @@ def sample_path(operation: Operation) -> str:
     for parameter in operation.path_parameters:
         path = path.replace(f"{{{parameter.name}}}", str(parameter.example))
     return path
-
-
-class Curl(msgspec.Struct, frozen=True):
-    """A command in three parts, so that the script can find the body."""
-
-    before: str
-    body: str = ""
-    after: str = ""
-
-
-def curl(operation: Operation, document: Document) -> Curl:
-    """The example request as a command; `code.js` writes the same once it runs."""
-    sent = sample_body(operation, document)
-    verb = "" if operation.method == ("GET" if sent is None else "POST") else f"-X {operation.method} "
-    lines = [
-        f'curl {verb}"{document.base_url}{sample_path(operation)}"',
-        '-H "Authorization: Bearer $STOA_TOKEN"',
-    ]
-    if sent is None:
-        return Curl(CONTINUED.join(lines))
-    media, body = sent
-    lines += [f'-H "Content-Type: {media}"', "--data '"]
-    return Curl(CONTINUED.join(lines), body.replace("'", "'\\''"), "'")
 
 
 def pretty(value: Any, indent: str = "") -> str:

@@ -51,7 +51,7 @@ def callbacks(
         kept = [url for url in (*before.return_urls, *return_urls) if url not in removed]
         url = None if no_endpoint else endpoint or before.endpoint_url
         # The service sends, so its rule decides, also if it is not in the environment of this command.
-        allowed = by.settings.webhook_allow or await noted_webhook_allow(by.db)
+        allowed = by.settings.webhook_allow or await noted_webhook_allow(by.db) or ""
         by.settings = msgspec.structs.replace(by.settings, webhook_allow=allowed)
         try:
             return await app_callbacks.set_callbacks(by, app, endpoint_url=url, return_urls=kept)

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from stoa.reference.typescript import camel
 from tools.sdk.calls import documentation, usual_codes
 from tools.sdk.declaring import query_name
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
 from tools.sdk.typescript.declarations import has_query, in_models
-from tools.sdk.typescript.text import WIDTH, comment
+from tools.sdk.typescript.text import WIDTH, camel, comment
 from tools.sdk.typescript.types import request_type, response_type
 
 _BASES = {"imports": "ImportJobs", "deliveries": "Feed"}

@@ -14,6 +14,11 @@ def key(name: str) -> str:
     return name if _PLAIN.match(name) else json.dumps(name)
 
 
+def camel(name: str) -> str:
+    first, *rest = re.split(r"[_-]", name)
+    return first + "".join(word.title() for word in rest)
+
+
 def comment(text: str, indent: int = 0) -> list[str]:
     """A TSDoc comment."""
     if not text:

@@ -22,7 +22,7 @@ from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit
 from stoa.usage.reports import HOURS_OF_A_DAY, last_hours
-from stoa.webhooks.api import endpoints, queries, secrets, test_send
+from stoa.webhooks.api import endpoints, queries, secrets, send_sample
 from stoa.webhooks.api.contract import NewSecret, Webhook, WebhookChanges
 from stoa.webhooks.api.delivery_contract import NewTest, TestResult
 from stoa.webhooks.api.documents import shown
@@ -117,11 +117,11 @@ async def send_test(visit: Visit, form: TestForm) -> View:
         if row.of_app and row.url is not None:
             if form.event not in (WebhookTest.name, *row.events):
                 raise FormError(event="Select an event of the endpoint.")
-            sent = await test_send.sent_test(call, row, row.url, form.event)
+            sent = await send_sample.sent_test(call, row, row.url, form.event)
         elif kind is not None and not call.may(kind.scope):
             raise FormError(event=f"The store does not grant this app {kind.scope}.")
         else:
-            sent = await test_send.send_webhook_test(call, row.id, NewTest(form.event))
+            sent = await send_sample.send_webhook_test(call, row.id, NewTest(form.event))
     result = msgspec.json.decode(sent.doc, type=TestResult)
     return await _page(visit, call, result=result, request=_request_text(result))
 

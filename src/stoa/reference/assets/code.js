@@ -1,4 +1,4 @@
-/* Shared by all scripts: elements, session storage, syntax colors, JSON formatting, and a request in four languages. */
+/* Shared by all scripts: elements, session storage, syntax colors, JSON formatting, and the values of samples. */
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -123,6 +123,8 @@ function headerArguments(headers) {
   });
 }
 
+const pathArguments = (path) => path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
+const isUpload = (body, media) => body !== null && !/[/+]json$/.test(media);
 const uploadName = (media) => `rows.${media === "text/csv" ? "csv" : "ndjson"}`;
 
 /* The members of a body as text, so that no number passes through a double. */
@@ -137,10 +139,9 @@ function members(body) {
   return Array.isArray(top) || top === null ? null : found.map((each) => each.replace(/,$/, ""));
 }
 
-function withPythonSdk({ base, call, spreads, lists, hasBody, path, query, headers, body, media }) {
-  const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
-  const upload = body !== null && !/[/+]json$/.test(media);
-  if (upload) given.push(`Path("${uploadName(media)}")`);
+function pythonArguments({ path, query, headers, body, media, spreads }) {
+  const given = pathArguments(path);
+  if (isUpload(body, media)) given.push(`Path("${uploadName(media)}")`);
   else if (body !== null) {
     let parts = null;
     try {
@@ -159,11 +160,7 @@ function withPythonSdk({ base, call, spreads, lists, hasBody, path, query, heade
   for (const [name, value] of headerArguments(headers)) given.push(`${name}=${value}`);
   const flat = given.join(", ");
   const laid = given.map((each) => `\n    ${each.replaceAll("\n", "\n    ")},`).join("");
-  const called = `client.${call}(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
-  const last = lists ? `for each in ${called}:\n    print(each)` : hasBody ? `print(${called})` : called;
-  const imports = upload ? "import os\nfrom pathlib import Path" : "import os";
-  const client = `client = Client(${string(base)}, token=os.environ["STOA_TOKEN"])`;
-  return `${imports}\n\nfrom stoa_client import Client\n\n${client}\n${last}`;
+  return `(${flat.length <= 50 && !flat.includes("\n") ? flat : `${laid}\n`})`;
 }
 
 /* An object literal: keys that are identifiers need no quotes, and one line has spaces inside its braces. */
@@ -174,13 +171,10 @@ const inTypeScript = (json) =>
   });
 const camel = (name) => name.replace(/[_-](\w)/g, (_, letter) => letter.toUpperCase());
 
-function withTypeScriptSdk({ base, call, lists, hasBody, path, query, headers, body, media }) {
-  const given = path.map((value) => (/^\d+$/.test(value) ? value : string(value)));
-  const imports = ['import { Client } from "@stoa/client";\n'];
-  if (body !== null && !/[/+]json$/.test(media)) {
-    imports.unshift('import { openAsBlob } from "node:fs";');
-    given.push(`await openAsBlob("${uploadName(media)}", { type: "${media}" })`);
-  } else if (body !== null) given.push(inTypeScript(body));
+function typeScriptArguments({ path, query, headers, body, media }) {
+  const given = pathArguments(path);
+  if (isUpload(body, media)) given.push(`await openAsBlob("${uploadName(media)}", { type: "${media}" })`);
+  else if (body !== null) given.push(inTypeScript(body));
   const options = new Map();
   for (const [name, value, kind] of query) {
     const [, range, operator] = /^(.+)\[(\w+)\]$/.exec(name) ?? [];
@@ -192,46 +186,44 @@ function withTypeScriptSdk({ base, call, lists, hasBody, path, query, headers, b
   }
   for (const [name, value] of headerArguments(headers)) options.set(camel(name), value);
   if (options.size) given.push(`{ ${[...options].map(([name, value]) => `${name}: ${value}`).join(", ")} }`);
-  const called = `client.${call.split(".").map(camel).join(".")}(${given.join(", ")})`;
-  const short = !called.includes("\n") && called.length <= 60;
-  const last = lists
-    ? `for await (const each of ${called}) {\n  console.log(each);\n}`
-    : !hasBody
-      ? `await ${called};`
-      : short
-        ? `console.log(await ${called});`
-        : `const result = await ${called};\nconsole.log(result);`;
-  return [...imports, `const client = new Client(${string(base)}, { token: process.env.STOA_TOKEN });`, last].join("\n");
+  return `(${given.join(", ")})`;
 }
 
-const LANGUAGES = {
+/* The parts of a sample that depend on the values of a request, by language and in their order. Everything else is generated
+   with the SDKs. */
+const VALUES = {
   curl({ method, url, headers, body }) {
     const verb = method === (body === null ? "GET" : "POST") ? "" : `-X ${method} `;
-    const lines = [`curl ${verb}${inShell(url)}`, '-H "Authorization: Bearer $STOA_TOKEN"'];
-    for (const [name, value] of headers) lines.push(`-H ${inShell(`${name}: ${value}`)}`);
-    if (body !== null) lines.push(`--data ${quoted(body)}`);
-    return lines.join(" \\\n  ");
+    const given = headers.map(([name, value]) => `-H ${inShell(`${name}: ${value}`)}`);
+    if (body !== null) given.push(`--data ${quoted(body)}`);
+    return [`curl ${verb}${inShell(url)}`, ['$STOA_TOKEN"', ...given].join(" \\\n  ")];
   },
 
-  Python: withPythonSdk,
-  TypeScript: withTypeScriptSdk,
+  Python: (request) => [`Client(${string(request.base)}`, pythonArguments(request)],
 
-  PHP({ method, url, headers, body }) {
+  TypeScript: (request) => [`Client(${string(request.base)}`, typeScriptArguments(request)],
+
+  PHP({ url, headers, body }) {
+    const given = headers.map(([name, value]) => `        ${inPhp(`${name}: ${value}`)},\n`);
     return [
-      "<?php",
-      ...(body === null ? [] : [`$body = <<<'BODY'\n${body}\nBODY;`]),
-      `$request = curl_init(${inPhp(url)});`,
-      "curl_setopt_array($request, [",
-      "    CURLOPT_RETURNTRANSFER => true,",
-      ...(method === "GET" ? [] : [`    CURLOPT_CUSTOMREQUEST => '${method}',`]),
-      "    CURLOPT_HTTPHEADER => [",
-      "        'Authorization: Bearer ' . getenv('STOA_TOKEN'),",
-      ...headers.map(([name, value]) => `        ${inPhp(`${name}: ${value}`)},`),
-      "    ],",
-      ...(body === null ? [] : ["    CURLOPT_POSTFIELDS => $body,"]),
-      "]);",
-      "$response = curl_exec($request);",
-      "echo curl_getinfo($request, CURLINFO_RESPONSE_CODE), ' ', $response, PHP_EOL;",
-    ].join("\n");
+      body === null ? "<?php\n" : `<?php\n$body = <<<'BODY'\n${body}\nBODY;\n`,
+      `curl_init(${inPhp(url)})`,
+      `getenv('STOA_TOKEN'),\n${given.join("")}    ],\n${body === null ? "" : "    CURLOPT_POSTFIELDS => $body,\n"}]`,
+    ];
   },
 };
+
+/* A generated sample with the values of a request in place of those that the document declares. */
+function withValues(language, source, declared, request) {
+  // The sample shows whether the method of the Python SDK takes the members of a body as arguments.
+  const spreads = source.includes(pythonArguments({ ...declared, spreads: true }));
+  const [before, after] = [declared, request].map((each) => VALUES[language]({ ...each, spreads }));
+  let [done, rest] = ["", source];
+  for (const [index, text] of before.entries()) {
+    const at = rest.indexOf(text);
+    if (at < 0) return source;
+    done += rest.slice(0, at) + after[index];
+    rest = rest.slice(at + text.length);
+  }
+  return done + rest;
+}

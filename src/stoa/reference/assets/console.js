@@ -10,7 +10,7 @@ const LARGE = 400_000; // formatting and coloring more than this would block the
 let current, received, view;
 let filling = null; // the search for ids of the store, which a request waits for
 
-const views = tabs("Output", [...Object.keys(LANGUAGES), RESPONSE], (name) => {
+const views = tabs("Output", [...Object.keys(VALUES), RESPONSE], (name) => {
   view = name;
   if (name !== RESPONSE) setLanguage(name);
   refresh();
@@ -157,7 +157,7 @@ function refresh() {
   if (!current) return;
   views.mark(view);
   if (view === RESPONSE) output.replaceChildren(received ?? "No request sent yet.");
-  else output.replaceChildren(colored(LANGUAGES[view](requestOf(current))));
+  else output.replaceChildren(colored(sampleOf(current, view)));
 }
 
 // Not `disabled`: a disabled button loses the focus.

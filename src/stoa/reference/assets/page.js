@@ -32,10 +32,17 @@ function prepare(operation) {
   operation.typed = new Set(); // the names of values that the reader has entered
   operation.values = new Map(operation.fields.filter(({ sample }) => sample).map(({ name, sample }) => [name, sample]));
   operation.media = $(".media code", section)?.textContent;
-  operation.body = $(".request .body", section)?.textContent.replaceAll("'\\''", "'") ?? null;
+  operation.body = section.dataset.body ?? null;
+  operation.sources = Object.fromEntries(
+    $$(".request", section).map((card) => [card.firstElementChild.textContent, $("code", card).textContent]),
+  );
+  operation.declared = requestOf(operation, declaredBase);
 }
 
-function requestOf({ section, fields, values, media, body }) {
+const sampleOf = (operation, language) =>
+  withValues(language, operation.sources[language], operation.declared, requestOf(operation));
+
+function requestOf({ section, fields, values, media, body }, base = baseUrl()) {
   const { method, path } = section.dataset;
   const given = (where) =>
     fields
@@ -50,8 +57,8 @@ function requestOf({ section, fields, values, media, body }) {
   const query = given("query").map(([name, value]) => `${spelled(name)}=${spelled(value)}`);
   const sent = body?.trim() ? body : null;
   const headers = [...(sent === null ? [] : [["Content-Type", media]]), ...given("header")];
-  const url = baseUrl() + filled + (query.length ? `?${query.join("&")}` : "");
-  return { method, url, headers, body: sent, ...inSdk(section, fields, values), media };
+  const url = base + filled + (query.length ? `?${query.join("&")}` : "");
+  return { method, base, url, headers, body: sent, media, ...inSdk(section, fields, values) };
 }
 
 /* What a call of an SDK needs. */
@@ -62,11 +69,6 @@ function inSdk(section, fields, values) {
     ...operators.map((operator) => [`${name}[${operator}]`, values.get(`${name}[${operator}]`), kind]),
   ]);
   return {
-    base: baseUrl(),
-    call: section.dataset.call,
-    spreads: "spreads" in section.dataset,
-    lists: query.some(({ name }) => name === "cursor"),
-    hasBody: $(".card.response pre", section) !== null,
     path: [...section.dataset.path.matchAll(/{(\w+)}/g)].map(([, name]) => values.get(name) ?? ""),
     query: named.filter(([, value]) => value),
   };
@@ -117,7 +119,7 @@ function copyButton(text) {
   return button;
 }
 
-let language = memory.get("language") in LANGUAGES ? memory.get("language") : "curl";
+let language = memory.get("language") in VALUES ? memory.get("language") : "curl";
 
 function setLanguage(name) {
   language = name;
@@ -155,7 +157,7 @@ function portal() {
 
 function show(operation) {
   operation.tabs.mark(language);
-  operation.code.replaceChildren(colored(LANGUAGES[language](requestOf(operation))));
+  operation.code.replaceChildren(colored(sampleOf(operation, language)));
 }
 
 /* The rows of the schema that a link leads to; a sparse schema refers to another one instead. */
@@ -166,16 +168,16 @@ function enhance(section) {
   near.unobserve(section);
   if (section.dataset.enhanced) return;
   section.dataset.enhanced = "";
+  const operation = operations.get(section.id);
+  if (operation) prepare(operation);
   for (const program of $$(".alternative", section)) program.remove();
   for (const pre of $$(".card pre", section)) {
     const caption = pre.previousElementSibling;
     const code = pre.firstChild;
     const copy = copyButton(() => pre.textContent);
-    const operation = operations.get(section.id);
     if (operation && pre.parentElement.matches(".request")) {
-      prepare(operation);
       operation.code = code;
-      operation.tabs = tabs("Language", Object.keys(LANGUAGES), setLanguage);
+      operation.tabs = tabs("Language", Object.keys(operation.sources), setLanguage);
       operation.opener = h("button", { type: "button", className: "try", textContent: "Try it" });
       operation.opener.addEventListener("click", () => openConsole(operation));
       caption.replaceChildren(operation.tabs, copy, operation.opener);

@@ -38,6 +38,9 @@ PAGE = 50
 MIN_WINDOW, FAST_WINDOW = 2, 4
 FAST_S = 0.02
 
+# Sends a delivery in a span of a trace.
+Trace = Callable[[PendingDelivery, Target, Callable[[Target], Awaitable[Response]]], Awaitable[Response]]
+
 
 class SharedState(msgspec.Struct):
     """The state that the runners of one worker share, set by the lane scheduler."""
@@ -47,9 +50,7 @@ class SharedState(msgspec.Struct):
     config: DeliveryConfig
     observe: Callable[[SentAttempt], None]
     stores_url: str = ""  # followed by a handle, the base URL of a store
-    trace: Callable[[PendingDelivery, Target, Callable[[Target], Awaitable[Response]]], Awaitable[Response]] | None = (
-        None
-    )
+    trace: Trace | None = None
     next_send_at: dict[int, float] = {}  # by subscription, for rate limits
     stopping: bool = False
     full: bool = False  # all lane slots are taken

@@ -11,7 +11,6 @@ from stoa.notifications.news import secret_expires
 from stoa.notifications.notify import notify
 from stoa.notifications.people import people_of
 
-EVERY_S = 600.0
 NOTICE_HOURS = 6
 _ALL_APPS = "reminders cover all apps"
 

@@ -1,0 +1,121 @@
+"""The background worker: the duties that it runs beside each other until it is stopped.
+
+The duties are declared once, in DUTIES. The process, its log lines, `stoa doctor` and the page about background workers follow.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from stoa.access.operator import Operator
+from stoa.accounts.reset_requests import answer_reset_requests
+from stoa.db.pool import Database
+from stoa.ids import new_id
+from stoa.loops import beside, log_failure, repeat
+from stoa.mail.courier import Courier
+from stoa.settings import Settings
+from stoa.webhooks.delivery.lane_runner import Trace
+from stoa.webhooks.delivery.queries import APPLICATION_NAME
+from stoa.webhooks.delivery.retry_policy import SentAttempt
+from stoa.webhooks.delivery.worker import LISTENING, DeliveryWorker
+from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
+
+RETRY_S = 2.0  # before a lasting duty that failed starts again
+_STATEMENT_MS = 30_000
+_DURABLE, _RELAXED = 3, 8
+CONNECTIONS = _DURABLE + _RELAXED + LISTENING
+
+
+class Pools(msgspec.Struct, frozen=True):
+    """The connections of one background process."""
+
+    durable: Database
+    relaxed: Database  # does not wait for the disk: what a crash of the database undoes is only done again
+
+    async def close(self) -> None:
+        await self.durable.close()
+        await self.relaxed.close()
+
+
+def open_pools(url: str) -> Pools:
+    durable, relaxed = (
+        Database(url, size=size, statement_timeout_ms=_STATEMENT_MS, name=APPLICATION_NAME)
+        for size in (_DURABLE, _RELAXED)
+    )
+    return Pools(durable, relaxed)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What the duties of one process share; `observe` and `trace` see each attempt to deliver an event."""
+
+    settings: Settings
+    pools: Pools
+    stop: asyncio.Event
+    observe: Callable[[SentAttempt], None]
+    trace: Trace | None = None
+
+
+class Duty(msgspec.Struct, frozen=True):
+    """One kind of background work. Any number of processes may run it: leases and locks in the database keep them apart."""
+
+    name: str  # in log lines, in `stoa doctor` and in the documentation
+    run: Callable[[Work], Awaitable[None]]
+    every: float | None = None  # seconds; None: it runs until the stop, and then finishes what it has begun
+    sends_mail: bool = False  # it needs a mail server
+
+
+async def _deliver(work: Work) -> None:
+    pools = work.pools
+    await DeliveryWorker(pools.durable, pools.relaxed, work.settings, observe=work.observe, trace=work.trace).run(
+        work.stop
+    )
+
+
+async def _send_mails(work: Work) -> None:
+    await Courier(work.pools.durable, work.settings).run(work.stop)
+
+
+async def _answer_resets(work: Work) -> None:
+    by = Operator(work.pools.durable, work.settings, actor="system", request_id=new_id("req"))
+    await answer_reset_requests(by)
+
+
+async def _remind(work: Work) -> None:
+    await remind_of_expiring_secrets(work.pools.durable)
+
+
+DUTIES = (
+    Duty("webhook deliveries", _deliver),
+    Duty("email", _send_mails, sends_mail=True),
+    Duty("password resets", _answer_resets, every=2.0, sends_mail=True),
+    Duty("secret reminders", _remind, every=600.0),
+)
+
+
+def duties_of(settings: Settings, duties: Sequence[Duty] = DUTIES) -> list[Duty]:
+    """The duties that a process with these settings runs; without a mail server, mails and reset requests wait."""
+    return [duty for duty in duties if settings.smtp_url or not duty.sends_mail]
+
+
+async def run_duties(work: Work, duties: Sequence[Duty] = DUTIES) -> None:
+    """Run every duty until the stop: lasting ones finish what they have begun, then periodic ones are canceled."""
+    mine = duties_of(work.settings, duties)
+    periodic = [repeat(duty.name, duty.every, partial(duty.run, work)) for duty in mine if duty.every is not None]
+    async with beside(*periodic):
+        await asyncio.gather(*(_last(duty, work) for duty in mine if duty.every is None), work.stop.wait())
+
+
+async def _last(duty: Duty, work: Work) -> None:
+    """Run a duty that lasts until the stop; start it again if it fails."""
+    while not work.stop.is_set():
+        try:
+            await duty.run(work)
+        except Exception as error:  # noqa: BLE001 - the next start may succeed
+            log_failure(duty.name, error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(work.stop.wait(), RETRY_S)
+        else:
+            return

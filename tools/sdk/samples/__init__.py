@@ -1,0 +1,1 @@
+"""Generates the sample request of each operation in each language."""
