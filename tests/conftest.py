@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -51,6 +52,9 @@ hypothesis.settings.load_profile("quick")  # `make deep` uses the other
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
     config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
+    # A shell lets its background jobs ignore SIGINT, also their children. Then `stoa listen` would not end when a test interrupts it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(TEMPLATE, f"test_template_{os.getpid()}")
     if on_cluster():
         os.environ[SERVER] = os.environ[CLUSTER]
