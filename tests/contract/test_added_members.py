@@ -17,8 +17,8 @@ from stoa.orders.bodies import NewOrder, OrderChanges
 from stoa.orders.documents import LineState, OrderState
 from stoa.orders.lists import ORDERS
 from stoa.products import documents as products
-from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.lists import PRODUCTS, VARIANTS
+from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, ProductFields, VariantChanges, VariantFields
+from stoa.products.queries import PRODUCTS, VARIANTS
 
 ROOT = Path(__file__).parents[2]
 PARTS = {part.function: part for part in (*products.PARTS, *customers.PARTS, *orders.PARTS)}
@@ -33,8 +33,8 @@ TABLES = {
 }
 # What a part is in memory, if its fields are listed.
 STATES: dict[str, type[msgspec.Struct]] = {
-    "product_head": products.ProductFields,
-    "variant_head": products.VariantFields,
+    "product_head": ProductFields,
+    "variant_head": VariantFields,
     "order_head": OrderState,
     "order_items": LineState,
     "order_person": OrderState,

@@ -3,7 +3,7 @@
 import itertools
 
 from stoa.db.pool import Database
-from stoa.products.documents import VariantFields
+from stoa.products.bodies import VariantFields
 from stoa.products.working_copy import VariantCopy
 
 FLAGS = (False, True)

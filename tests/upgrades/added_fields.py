@@ -25,10 +25,8 @@ _BEFORE = {
         ("    external_id: ExternalId | None = None\n    slug", _NEW),
         ("    name: Name | UnsetType = UNSET\n", _CHANGED),
         ("    option_values: dict[str, Name] | UnsetType = UNSET\n", _CHANGED),
-    ],
-    "products/documents.py": [
-        ("class VariantFields(msgspec.Struct", _NEW + "\n\n"),  # the end of ProductFields
-        ('Fields = TypeVar("Fields"', _NEW + "\n\n"),  # the end of VariantFields
+        ('    name: str = ""\n', _NEW),  # of ProductFields
+        ('    title: str = "Default"\n', _NEW),  # of VariantFields
     ],
     "customers/contract.py": [("class WrittenBy(msgspec.Struct):", _SHOWN + "\n\n")],
     "customers/bodies.py": [

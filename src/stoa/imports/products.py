@@ -13,8 +13,8 @@ from stoa.imports.importable import Importable, Result, RowKey, Task, failed
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
-from stoa.products.bodies import NewProduct, NewVariant
-from stoa.products.documents import VariantFields, changes_between
+from stoa.products.bodies import NewProduct, NewVariant, VariantFields
+from stoa.products.documents import changes_between
 from stoa.products.located_rows import (
     change_by_located_row,
     location_faults,

@@ -1,5 +1,8 @@
-"""The request bodies of products and variants, with limits that guarantee that an accepted body can be stored."""
+"""What is written of products and variants: the request bodies, whose limits guarantee that they can be stored, and the members
+that are stored.
+"""
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -252,3 +255,55 @@ class VariantBatch(msgspec.Struct, forbid_unknown_fields=True):
             description="`atomic`, the default, applies all items or none. `independent` applies each item by itself."
         ),
     ] = "atomic"
+
+
+class ProductFields(msgspec.Struct, frozen=True):
+    """The stored members of a product, in the order of its document; amounts are text. The defaults are those of a new one."""
+
+    name: str = ""
+    price: str = "0"
+    external_id: str | None = None
+    slug: str = ""
+    description: str | None = None
+    status: Status = "active"
+    compare_at_price: str | None = None
+    cost_price: str | None = None
+    currency: str = ""
+    sku: str | None = None
+    barcode: str | None = None
+    brand: str | None = None
+    category: str | None = None
+    tags: list[str] = []
+    images: list[dict[str, Any]] = []
+    options: list[dict[str, Any]] = []
+    variants_count: int = 0
+    weight: Decimal | int | None = None
+    weight_unit: WeightUnit = "kg"
+    requires_shipping: bool = True
+    taxable: bool = True
+    track_inventory: bool = True
+    seo: dict[str, Any] = msgspec.field(default_factory=lambda: {"title": None, "description": None})
+    metadata: dict[str, Any] = {}
+
+
+class VariantFields(msgspec.Struct, frozen=True):
+    """The stored members of a variant, likewise."""
+
+    title: str = "Default"
+    option_values: dict[str, str] = {}
+    sku: str | None = None
+    barcode: str | None = None
+    price: str | None = None
+    effective_price: str = "0"
+    compare_at_price: str | None = None
+    cost_price: str | None = None
+    weight: Decimal | int | None = None
+    image_id: int | None = None
+    position: int = 1
+    is_default: bool = False
+    track_inventory: bool = True
+    allow_backorder: bool = False
+    low_stock_threshold: int | None = None
+    external_id: str | None = None
+    metadata: dict[str, Any] = {}
+    gtin: str | None = None

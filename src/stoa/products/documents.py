@@ -10,7 +10,8 @@ import msgspec
 from stoa import money, terms
 from stoa.db.documents import fields_of, head_of
 from stoa.db.editions import Part, edition_of
-from stoa.products.contract import Product, Status, Variant, WeightUnit
+from stoa.products.bodies import ProductFields, VariantFields
+from stoa.products.contract import Product, Variant
 from stoa.rest.patch import is_same
 
 # Variants and their stock are rows of their own.
@@ -19,59 +20,6 @@ PARTS = (
     Part("variant_head", "head", Variant),
 )
 PRODUCT_EDITION, VARIANT_EDITION = (edition_of([part]) for part in PARTS)
-
-
-class ProductFields(msgspec.Struct, frozen=True):
-    """The stored members of a product, in the order of its document; amounts are text. The defaults are those of a new one."""
-
-    name: str = ""
-    price: str = "0"
-    external_id: str | None = None
-    slug: str = ""
-    description: str | None = None
-    status: Status = "active"
-    compare_at_price: str | None = None
-    cost_price: str | None = None
-    currency: str = ""
-    sku: str | None = None
-    barcode: str | None = None
-    brand: str | None = None
-    category: str | None = None
-    tags: list[str] = []
-    images: list[dict[str, Any]] = []
-    options: list[dict[str, Any]] = []
-    variants_count: int = 0
-    weight: Decimal | int | None = None
-    weight_unit: WeightUnit = "kg"
-    requires_shipping: bool = True
-    taxable: bool = True
-    track_inventory: bool = True
-    seo: dict[str, Any] = msgspec.field(default_factory=lambda: {"title": None, "description": None})
-    metadata: dict[str, Any] = {}
-
-
-class VariantFields(msgspec.Struct, frozen=True):
-    """The stored members of a variant, likewise."""
-
-    title: str = "Default"
-    option_values: dict[str, str] = {}
-    sku: str | None = None
-    barcode: str | None = None
-    price: str | None = None
-    effective_price: str = "0"
-    compare_at_price: str | None = None
-    cost_price: str | None = None
-    weight: Decimal | int | None = None
-    image_id: int | None = None
-    position: int = 1
-    is_default: bool = False
-    track_inventory: bool = True
-    allow_backorder: bool = False
-    low_stock_threshold: int | None = None
-    external_id: str | None = None
-    metadata: dict[str, Any] = {}
-    gtin: str | None = None
-
 
 Fields = TypeVar("Fields", ProductFields, VariantFields)
 _NAMES = {kind: frozenset(kind.__struct_fields__) for kind in (ProductFields, VariantFields)}

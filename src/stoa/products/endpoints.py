@@ -12,7 +12,7 @@ from stoa.products.batch import change_products
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import Product, SkuTaken
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
-from stoa.products.lists import PRODUCTS
+from stoa.products.queries import PRODUCTS
 from stoa.products.rows import Keys, pointing_into
 from stoa.products.rules import change_product, new_product
 from stoa.products.save import load, store

@@ -10,9 +10,17 @@ from msgspec import UNSET, UnsetType
 from stoa import money
 from stoa.products import options
 from stoa.products.arrangement import WantedPosition, arrange, in_order, position_faults
-from stoa.products.bodies import NewProduct, NewStock, NewVariant, ProductChanges, VariantChanges
+from stoa.products.bodies import (
+    NewProduct,
+    NewStock,
+    NewVariant,
+    ProductChanges,
+    ProductFields,
+    VariantChanges,
+    VariantFields,
+)
 from stoa.products.contract import MOST_VARIANTS
-from stoa.products.documents import ProductFields, VariantFields, changes_between, members_of, options_key, slug_of
+from stoa.products.documents import changes_between, members_of, options_key, slug_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
 from stoa.rest.call import Store

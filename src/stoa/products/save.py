@@ -8,12 +8,11 @@ from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
+from stoa.products.bodies import ProductFields, VariantFields
 from stoa.products.contract import SkuTaken
 from stoa.products.documents import (
     PRODUCT_EDITION,
     VARIANT_EDITION,
-    ProductFields,
-    VariantFields,
     join,
     members_of,
     minor,

@@ -8,7 +8,7 @@ from stoa.products.batch import change_variants
 from stoa.products.bodies import VARIANT_ELSEWHERE, NewVariant, VariantBatch, VariantChanges
 from stoa.products.contract import SkuTaken, Variant
 from stoa.products.examples import NEW_VARIANT, VARIANT_BATCH, VARIANT_CHANGES
-from stoa.products.lists import PRODUCT_VARIANTS, VARIANTS
+from stoa.products.queries import PRODUCT_VARIANTS, VARIANTS
 from stoa.products.rows import Keys
 from stoa.products.rules import DuplicateVariant, LastVariant, add_variant, change_variant, remove_variant
 from stoa.products.save import load, store

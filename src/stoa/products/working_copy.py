@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.products.documents import ProductFields, VariantFields
+from stoa.products.bodies import ProductFields, VariantFields
 
 
 class Level(msgspec.Struct, frozen=True):

@@ -13,8 +13,7 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import PRODUCT_COLUMNS, Export, export_list
 from stoa.products import queries
 from stoa.products.contract import Product
-from stoa.products.lists import PRODUCTS
-from stoa.products.queries import GET
+from stoa.products.queries import GET, PRODUCTS
 
 pages = Pages()
 _SORTS = (("-id", "Newest first"), ("name", "Name"), ("price", "Price"), ("-updated_at", "Last updated"))
