@@ -20,7 +20,7 @@ from benchmarks import certificates
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
 from benchmarks.services import free_port, running
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
@@ -75,10 +75,10 @@ async def prepared(folder: Path, *, dead: int = 0, tls: bool = False, url: str =
     with _server(folder, url) as dsn, running(receiver, {}, folder / "receiver.log"):
         await migrate(dsn)
         database, notify = Database(dsn, size=4, statement_timeout_ms=0), Notifier(dsn)
-        sealer = Sealer(secret_key(load({}, secret_key=SECRET)))
+        cipher = Cipher(secret_key(load({}, secret_key=SECRET)))
         for number in range(1, LANES + 1):
             path = "dead" if number <= dead else "hook"
-            await _subscribe(database, sealer, number, f"{scheme}://127.0.0.1:{port}/{path}/{number}")
+            await _subscribe(database, cipher, number, f"{scheme}://127.0.0.1:{port}/{path}/{number}")
         try:
             yield Bench(database, notify, dsn, arrivals, folder, trusted)
         finally:
@@ -86,7 +86,7 @@ async def prepared(folder: Path, *, dead: int = 0, tls: bool = False, url: str =
             await database.close()
 
 
-async def _subscribe(database: Database, sealer: Sealer, number: int, url: str) -> None:
+async def _subscribe(database: Database, cipher: Cipher, number: int, url: str) -> None:
     async with database.transaction() as db:
         await db.execute(
             "INSERT INTO stores (id, handle, name, currency) VALUES ($1, $2, 'A store', 'USD')",
@@ -106,7 +106,7 @@ async def _subscribe(database: Database, sealer: Sealer, number: int, url: str) 
                VALUES ($1, $1, $1, $2, '{product.*}', $3, $4)""",
             number,
             url,
-            sealer.seal(new_secret(), "webhooks", "secret", number, number),
+            cipher.encrypt(new_secret(), "webhooks", "secret", number, number),
             os.urandom(8),
         )
         await db.execute("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $1)", number)

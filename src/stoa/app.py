@@ -12,9 +12,9 @@ from starlette.routing import Mount, Router
 
 from stoa import site
 from stoa.access.admission import Admission
+from stoa.access.encryption import Cipher
 from stoa.access.installations import routes as installation_routes
 from stoa.access.oauth import routes as oauth_routes
-from stoa.access.sealing import Sealer
 from stoa.api import ENDPOINTS
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
@@ -84,7 +84,7 @@ class Application:
             replica=self.replica,
             public_url=settings.public_url,
             settings=settings,
-            seal=Sealer(secret_key(settings)),
+            encryption=Cipher(secret_key(settings)),
             app_concurrency=settings.app_concurrency,
             max_in_flight=settings.max_in_flight,
             observe=self._observe,

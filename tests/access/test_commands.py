@@ -182,7 +182,7 @@ def test_a_store_is_closed_exported_and_deleted(stoa: Stoa, handle: str) -> None
     deleted = parsed(stoa("store", "delete", handle, "--confirm", handle, "--json"))
     assert deleted["status"] == "closed"
     assert deleted["erase_at"] is not None
-    assert parsed(stoa("store", "keep", handle, "--json"))["erase_at"] is None
+    assert parsed(stoa("store", "cancel-deletion", handle, "--json"))["erase_at"] is None
     assert '"type":"store"' in stoa("store", "export", handle).stdout
     assert "no store" in stoa("store", "close", "no-such-store").stderr
 
@@ -343,7 +343,7 @@ def commands() -> list[tuple[str, click.Command]]:
 def test_every_expected_command_exists() -> None:
     assert {name for name, _ in commands()} == {
         *("store create", "store list", "store update", "store suspend", "store resume"),
-        *("store close", "store reopen", "store export", "store delete", "store keep"),
+        *("store close", "store reopen", "store export", "store delete", "store cancel-deletion"),
         *("app callbacks", "app rotate-signing-secret"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
         *("token issue", "token revoke"),

@@ -64,7 +64,7 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("store", "close"): "{handle}",
     ("store", "reopen"): "{handle}",
     ("store", "delete"): "{handle} --confirm {handle}",
-    ("store", "keep"): "{handle}",
+    ("store", "cancel-deletion"): "{handle}",
     ("location", "list"): "{handle}",
     ("location", "add"): "{handle} east --name East",
     ("location", "update"): "{handle} default --priority 5",

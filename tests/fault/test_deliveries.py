@@ -13,7 +13,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 import msgspec
 import pytest
 
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database
@@ -133,7 +133,7 @@ class Workers:
 async def open_stores(database: Database, url: str) -> None:
     """Create stores with one subscription each; every second one requires order per resource."""
     settings = load({}, secret_key=SECRET_KEY)
-    sealer = Sealer(secret_key(settings))
+    cipher = Cipher(secret_key(settings))
     for number in range(1, STORES + 1):
         async with database.transaction() as db:
             await db.execute(
@@ -154,7 +154,7 @@ async def open_stores(database: Database, url: str) -> None:
                 number,
                 f"{url}/{number}",
                 "resource" if number % 2 else "none",
-                sealer.seal(new_secret(), "webhooks", "secret", number, number),
+                cipher.encrypt(new_secret(), "webhooks", "secret", number, number),
                 hashlib.sha256(b"%d" % number).digest(),
             )
             await db.execute("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $1)", number)

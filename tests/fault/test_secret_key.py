@@ -93,7 +93,7 @@ async def test_an_operator_replaces_the_key_of_a_running_service(tmp_path: Path)
         assert verified.returncode == 0, verified.stderr
         db = await connect(url)
         await db.execute("DELETE FROM service_audit_entries WHERE position > 1")
-        await db.execute("DELETE FROM audit_heads")  # and with it the seals
+        await db.execute("DELETE FROM audit_heads")  # and with it the encrypts
         await db.execute("DELETE FROM service_facts WHERE name = 'audit_scan'")
         await db.close()
         cut = third.run("audit", "verify", "--log", str(log))

@@ -14,9 +14,9 @@ from stoa.access import audit
 from stoa.access.apps import create_app
 from stoa.access.authentication import Credentials, authenticate
 from stoa.access.contract import SCOPES
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.access.grants import install, issue_token, revoke_token
 from stoa.access.key_rotation import adopt_keys, with_known_keys
-from stoa.access.sealing import Sealer, Unsealable
 from stoa.access.stores import create_store
 from stoa.accounts.registration import create_account, create_reset_link, find_link
 from stoa.accounts.sessions import find_session, sign_in
@@ -118,13 +118,13 @@ async def check_everything(db: Database, settings: Settings, stored: Everything)
     await authenticate(db, keys, given, peer="127.0.0.1", request_id="req")
     async with calling(settings, stored.token) as client:
         assert (await client.get("/stores/kept/api/v3/app/products")).status_code == 200
-    sealer = Sealer(keys)
+    cipher = Cipher(keys)
     rows = await db.fetch("SELECT store_id, id, sealed_secret, sealed_headers FROM webhooks WHERE NOT of_app")
     for store_id, row_id, secret, headers in rows:
-        assert sealer.open(secret, "webhooks", "secret", store_id, row_id) == stored.webhook_secret
-        assert "hidden" in sealer.open(headers, "webhooks", "headers", store_id, row_id)
+        assert cipher.decrypt(secret, "webhooks", "secret", store_id, row_id) == stored.webhook_secret
+        assert "hidden" in cipher.decrypt(headers, "webhooks", "headers", store_id, row_id)
     [[app_id, of_app]] = await db.fetch("SELECT app_id, sealed_secret FROM webhooks WHERE of_app")
-    assert sealer.open(of_app, "app_callbacks", "secret", 0, app_id)
+    assert cipher.decrypt(of_app, "app_callbacks", "secret", 0, app_id)
     assert await install_signature(by, app_id, b"content") == stored.install_signature
     assert await find_session(db, keys, stored.session) is not None
     assert await find_link(by, "reset", stored.link) is not None
@@ -180,11 +180,11 @@ async def test_nothing_can_be_decrypted_with_the_former_key_afterwards(db: Datab
     first = await adopt_keys(db, settings_of(db, old))
     await store_everything(db, first)
     await reencrypted(db, await adopt_keys(db, settings_of(db, new, old)))
-    former = Sealer(Keys(bytes.fromhex(old)))
+    former = Cipher(Keys(bytes.fromhex(old)))
     for column in reencryption.COLUMNS:
         for row in await column.read.all(db, 0, 0, 100):
-            with pytest.raises(Unsealable):
-                former.open(row.value, row.table, row.column, row.bound_store, row.bound_id)
+            with pytest.raises(Undecryptable):
+                former.decrypt(row.value, row.table, row.column, row.bound_store, row.bound_id)
 
 
 async def test_every_encrypted_column_is_encrypted_again(db: Database) -> None:
@@ -195,7 +195,7 @@ async def test_every_encrypted_column_is_encrypted_again(db: Database) -> None:
             """SELECT table_name, column_name FROM information_schema.columns
                   NATURAL JOIN information_schema.tables
                 WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND data_type = 'bytea'
-                  AND (column_name LIKE 'sealed%' OR column_name = 'totp_secret')"""
+                  AND (column_name LIKE 'encrypted%' OR column_name = 'totp_secret')"""
         )
     }
     written = {each.write.sql.split()[1] + "." + each.write.sql.split()[3] for each in reencryption.COLUMNS}

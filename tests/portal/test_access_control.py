@@ -58,7 +58,7 @@ NEEDS: dict[Audience | Right, str] = {
         update_subscription upload_import webhook_settings withdraw_request""",
     Right.OWN: """
         app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer
-        close_store delete_app delete_development_store delete_store export_store forget_customer keep_store
+        close_store delete_app delete_development_store delete_store export_store forget_customer cancel_store_deletion
         reopen_store reset_development_store store_change_role store_invite store_offer_ownership store_remove_member
         store_revoke_invitation store_withdraw_offer""",
 }

@@ -62,7 +62,7 @@ REFUSED = "request_install turn_on_two_factor upload_import"
 # Forms after which others have nothing to work on.
 LAST = """
     redeliver_range delete_subscription uninstall_app store_remove_member app_remove_member forget_customer delete_store
-    keep_store delete_app end_other_sessions end_session change_password sign_out""".split()
+    cancel_store_deletion delete_app end_other_sessions end_session change_password sign_out""".split()
 
 
 async def test_a_form_that_is_submitted_twice_or_in_two_tabs_is_done_once(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stoa.access import audit
+from stoa.access.encryption import Cipher
 from stoa.access.grants import install
-from stoa.access.sealing import Sealer
 from stoa.accounts.ownership import open_store
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -272,9 +272,9 @@ async def test_a_missing_scope_is_reported_and_the_store_stays_selected(app: Ins
 
 async def test_a_change_of_host_names_the_headers_that_it_removes(app: InstalledApp) -> None:
     number = await add_subscription(app.by, app.store_id, app.app_id, "app.*", header_names=["X-Key"])
-    sealer = Sealer(secret_key(app.by.settings))
-    sealed = sealer.seal('{"X-Key":"canary"}', "webhooks", "headers", app.store_id, number)
-    await app.db.execute("UPDATE webhooks SET sealed_headers = $2 WHERE id = $1", number, sealed)
+    cipher = Cipher(secret_key(app.by.settings))
+    encrypted = cipher.encrypt('{"X-Key":"canary"}', "webhooks", "headers", app.store_id, number)
+    await app.db.execute("UPDATE webhooks SET sealed_headers = $2 WHERE id = $1", number, encrypted)
     await app.user.open(app.hook(number, "/settings"))
     await app.user.submit(app.hook(number, "/settings"), url="https://two.example.com/", events=["app.*"])
     assert "removed: X-Key." in app.user.notice

@@ -15,8 +15,8 @@ _CODE = re.compile(r"<li>([a-z0-9]{5}-[a-z0-9]{5})")
 async def submit_setup(user: User, password: str = PASSWORD) -> str:
     """Submit the setup form with a valid code; return the secret."""
     await user.open("/portal/account/two-factor")
-    secret, sealed = read_page(user)
-    fields = {"sealed": sealed, "code": pyotp.TOTP(secret).now(), "password": password}
+    secret, encrypted = read_page(user)
+    fields = {"encrypted": encrypted, "code": pyotp.TOTP(secret).now(), "password": password}
     await user.submit("/portal/account/two-factor", fields)
     return secret
 
@@ -30,10 +30,10 @@ async def turn_on(user: User) -> tuple[str, list[str]]:
 
 def read_page(user: User) -> tuple[str, str]:
     secret = re.search(r'id="totp-key">([A-Z2-7 ]+)<', user.text)
-    sealed = re.search(r'name="sealed" value="(\w+)"', user.text)
+    encrypted = re.search(r'name="encrypted" value="(\w+)"', user.text)
     assert secret
-    assert sealed
-    return secret[1].replace(" ", ""), sealed[1]
+    assert encrypted
+    return secret[1].replace(" ", ""), encrypted[1]
 
 
 async def enter_password(visitor: Visitor, user: User) -> None:
@@ -113,17 +113,19 @@ async def test_guessing_codes_locks_the_two_factor(
 
 async def test_a_mistyped_first_code_keeps_the_scanned_key(maria: User) -> None:
     await maria.open("/portal/account/two-factor")
-    secret, sealed = read_page(maria)
-    await maria.submit("/portal/account/two-factor", sealed=sealed, code="000000", password=PASSWORD)
+    secret, encrypted = read_page(maria)
+    await maria.submit("/portal/account/two-factor", encrypted=encrypted, code="000000", password=PASSWORD)
     assert maria.response.status_code == 422
     assert read_page(maria)[0] == secret
 
 
-async def test_a_key_sealed_for_another_account_is_refused(maria: User, zeno: User) -> None:
+async def test_a_key_encrypted_for_another_account_is_refused(maria: User, zeno: User) -> None:
     await maria.open("/portal/account/two-factor")
-    secret, sealed = read_page(maria)
+    secret, encrypted = read_page(maria)
     await zeno.open("/portal/account/two-factor")
-    await zeno.submit("/portal/account/two-factor", sealed=sealed, code=pyotp.TOTP(secret).now(), password=PASSWORD)
+    await zeno.submit(
+        "/portal/account/two-factor", encrypted=encrypted, code=pyotp.TOTP(secret).now(), password=PASSWORD
+    )
     assert zeno.response.status_code == 422
 
 

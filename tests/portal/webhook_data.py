@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from stoa.access.encryption import Cipher
 from stoa.access.operator import Operator
-from stoa.access.sealing import Sealer
 from stoa.db.pool import Database
 from stoa.events.outbox import Actor, emit
 from stoa.products.events import ProductCreated
@@ -24,7 +24,7 @@ async def add_subscription(
     by: Operator, store_id: int, app_id: int, *events: str, url: str | None = URL, **columns: Any
 ) -> int:
     """Insert a subscription of the app on the store, as the endpoint does."""
-    sealer = Sealer(secret_key(by.settings))
+    cipher = Cipher(secret_key(by.settings))
     async with by.db.transaction() as db:
         [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
         values: dict[str, Any] = {
@@ -33,7 +33,7 @@ async def add_subscription(
             "app_id": app_id,
             "url": url,
             "events": list(events) or ["product.*"],
-            "sealed_secret": sealer.seal(new_secret(), "webhooks", "secret", store_id, number),
+            "sealed_secret": cipher.encrypt(new_secret(), "webhooks", "secret", store_id, number),
             "same_key": hashlib.sha256(str(number).encode()).digest(),
             **columns,
         }

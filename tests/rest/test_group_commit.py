@@ -15,7 +15,7 @@ from stoa.db.errors import StaleTransaction
 from stoa.db.pool import Connection, Database
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Routes
-from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, alone
+from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, only_outcome
 from stoa.rest.problems import Refusal
 from stoa.settings import Settings
 
@@ -37,7 +37,7 @@ class Slips:
         @self.routes.post("/slips", scope="products:write", errors=[TitleTaken], grouped=self.write_slips)
         async def create_slip(call: Call, body: NewNote) -> Created[Note]:  # pyright: ignore[reportUnusedFunction]
             """Write a slip."""
-            return await alone(call, self.write_slips(call.db, [(call, body)]))
+            return await only_outcome(call, self.write_slips(call.db, [(call, body)]))
 
     async def write_slips(self, db: Any, calls: Sequence[tuple[Call, NewNote]]) -> list[Created[Note] | Refusal | None]:
         self.groups.append([body.title for _, body in calls])

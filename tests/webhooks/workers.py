@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.background import open_pools
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
@@ -78,7 +78,7 @@ async def subscribe(
     shop: Shop, url: str | None, *events: str, headers: dict[str, str] | None = None, **columns: Any
 ) -> Subscribed:
     """Insert a subscription of the shop's app with the same rows that the endpoint writes."""
-    sealer, secret = Sealer(secret_key(shop.application.settings)), new_secret()
+    cipher, secret = Cipher(secret_key(shop.application.settings)), new_secret()
     async with shop.db.transaction() as db:
         [[number]] = await db.fetch("SELECT nextval('webhook_ids')")
         values: dict[str, Any] = {
@@ -87,13 +87,13 @@ async def subscribe(
             "app_id": shop.app_id,
             "url": url,
             "events": list(events) or ["*"],
-            "sealed_secret": sealer.seal(secret, "webhooks", "secret", shop.store_id, number),
+            "sealed_secret": cipher.encrypt(secret, "webhooks", "secret", shop.store_id, number),
             "same_key": hashlib.sha256(str(number).encode()).digest(),
             **columns,
         }
         if headers:
             text = msgspec.json.encode(headers).decode()
-            values["sealed_headers"] = sealer.seal(text, "webhooks", "headers", shop.store_id, number)
+            values["sealed_headers"] = cipher.encrypt(text, "webhooks", "headers", shop.store_id, number)
         names, placeholders = ", ".join(values), ", ".join(f"${n}" for n in range(1, len(values) + 1))
         await db.execute(f"INSERT INTO webhooks ({names}) VALUES ({placeholders})", *values.values())
         await db.execute(

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from stoa.access import audit
-from stoa.access.sealing import derived_key
+from stoa.access.encryption import derived_key
 from stoa.db.query import Command, Executor, Query
 from stoa.db.service_facts import NOTE, NOTED_AT
 from stoa.secret_keys import Keys

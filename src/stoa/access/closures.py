@@ -54,7 +54,7 @@ async def delete_store(by: Operator, handle: str, *, days: int = ERASURE_DAYS) -
         return await find_store(db, handle)
 
 
-async def keep_store(by: Operator, handle: str) -> StoreRow:
+async def cancel_store_deletion(by: Operator, handle: str) -> StoreRow:
     """Cancel the deletion of a store; it stays closed."""
     async with by.db.transaction() as db:
         store = await find_store(db, handle)

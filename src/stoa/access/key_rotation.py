@@ -9,7 +9,7 @@ import contextlib
 import msgspec
 
 from stoa.access import audit
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.db.pool import Database
 from stoa.db.query import Command, Executor, Query
 from stoa.db.service_facts import FACT, KEY, NOTE, known_key, note_key
@@ -55,14 +55,14 @@ async def _rotate(db: Executor, keys: Keys, known: str) -> None:
     former = keys.find(known)
     if former is None:
         return  # `note_key` has refused such a setting
-    sealer, first = Sealer(keys), key_fingerprint(keys.current)
+    cipher, first = Cipher(keys), key_fingerprint(keys.current)
     for fact in await RETIRED.all(db):
-        with contextlib.suppress(Unsealable):
-            renewed = sealer.renewed(bytes.fromhex(fact.value), *_place(fact.name))
+        with contextlib.suppress(Undecryptable):
+            renewed = cipher.renewed(bytes.fromhex(fact.value), *_place(fact.name))
             if renewed is not None:
                 await NOTE.run(db, fact.name, renewed.hex())
     name = _RETIRED + known
-    await NOTE.run(db, name, sealer.seal(former.hex(), *_place(name)).hex())
+    await NOTE.run(db, name, cipher.encrypt(former.hex(), *_place(name)).hex())
     await NOTE.run(db, KEY, first)
     await audit.record(
         db,
@@ -88,10 +88,10 @@ async def with_known_keys(db: Executor, settings: Settings) -> Settings:
 
 
 async def _retired(db: Executor, keys: Keys) -> list[bytes]:
-    sealer, opened = Sealer(keys), list[bytes]()
+    cipher, opened = Cipher(keys), list[bytes]()
     for fact in await RETIRED.all(db):
-        with contextlib.suppress(Unsealable):
-            opened.append(bytes.fromhex(sealer.open(bytes.fromhex(fact.value), *_place(fact.name))))
+        with contextlib.suppress(Undecryptable):
+            opened.append(bytes.fromhex(cipher.decrypt(bytes.fromhex(fact.value), *_place(fact.name))))
     return opened
 
 

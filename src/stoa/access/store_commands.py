@@ -175,6 +175,10 @@ for command in (
     _change("resume", stores.resume_store, "Admit apps to a suspended store again."),
     _change("close", closures.close_store, "Refuse every app on a store until you open it again; no data is lost."),
     _change("reopen", closures.reopen_store, "Admit apps to a closed store again, and cancel its deletion."),
-    _change("keep", closures.keep_store, "Cancel the deletion of a store, before its erasure begins; it stays closed."),
+    _change(
+        "cancel-deletion",
+        closures.cancel_store_deletion,
+        "Cancel the deletion of a store, before its erasure begins; it stays closed.",
+    ),
 ):
     store.add_command(command)

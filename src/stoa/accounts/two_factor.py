@@ -4,8 +4,8 @@ import pyotp
 
 from stoa.access.audit import SERVICE
 from stoa.access.credentials import keyed_hash, keyed_hashes
+from stoa.access.encryption import Cipher
 from stoa.access.operator import Operator
-from stoa.access.sealing import Sealer
 from stoa.accounts.authentication_queries import (
     ADD_RECOVERY_CODES,
     CLOSE_SESSION,
@@ -38,7 +38,7 @@ _ISSUER = "Stoa"
 
 
 def _stored_context(account_id: int) -> tuple[str, str, int, int]:
-    """The column to which a stored secret is sealed; accounts belong to no store."""
+    """The column to which a stored secret is encrypted; accounts belong to no store."""
     return "accounts", "totp_secret", 0, account_id
 
 
@@ -57,13 +57,13 @@ def provisioning_uri(secret: str, email: str) -> str:
     return totp.provisioning_uri()  # pyright: ignore[reportUnknownMemberType]
 
 
-def seal_setup_secret(by: Operator, account_id: int, secret: str) -> str:
+def encrypt_setup_secret(by: Operator, account_id: int, secret: str) -> str:
     """Encrypt the secret for a hidden field of the setup form, so that no table has to store it."""
-    return Sealer(by.key).seal(secret, *_setup_context(account_id)).hex()
+    return Cipher(by.key).encrypt(secret, *_setup_context(account_id)).hex()
 
 
-def open_setup_secret(by: Operator, account_id: int, sealed: str) -> str:
-    return Sealer(by.key).open(bytes.fromhex(sealed), *_setup_context(account_id))
+def decrypt_setup_secret(by: Operator, account_id: int, encrypted: str) -> str:
+    return Cipher(by.key).decrypt(bytes.fromhex(encrypted), *_setup_context(account_id))
 
 
 async def turn_on(by: Operator, account_id: int, secret: str, code: str) -> list[str]:
@@ -76,8 +76,8 @@ async def turn_on(by: Operator, account_id: int, secret: str, code: str) -> list
         step = matching_step(secret, normalize_code(code), factor.now)
         if step is None:
             raise WrongCode
-        sealed = Sealer(by.key).seal(secret, *_stored_context(account_id))
-        await SET_TWO_FACTOR.run(db, account_id, sealed, step)
+        encrypted = Cipher(by.key).encrypt(secret, *_stored_context(account_id))
+        await SET_TWO_FACTOR.run(db, account_id, encrypted, step)
         codes = await _replace_recovery_codes(by, db, account_id)
         ended = await END_SESSIONS.run(db, account_id)
         await by.record(db, SERVICE, "account.two_factor_on", f"account:{account_id}", sessions_ended=ended)
@@ -142,7 +142,7 @@ async def _verify(by: Operator, db: Executor, account_id: int, factor: TwoFactor
     """Return the method that the code proves, or an empty string; each code works once."""
     if factor.totp_secret is None:
         raise SignInExpired  # two-factor authentication was turned off in the meantime
-    secret = Sealer(by.key).open(factor.totp_secret, *_stored_context(account_id))
+    secret = Cipher(by.key).decrypt(factor.totp_secret, *_stored_context(account_id))
     step = matching_step(secret, code, factor.now)
     if step is not None and step > factor.totp_step:
         await TWO_FACTOR_PASSED.run(db, account_id, step)

@@ -6,7 +6,7 @@ import msgspec
 import structlog
 
 from stoa.access.audit_heads import renew_heads
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.db.query import Command, Executor, Query
 from stoa.db.service_facts import FACT, NOTE
 from stoa.secret_keys import Keys, key_fingerprint
@@ -17,7 +17,7 @@ _FACT = "reencryption"
 _ALL_STORES = "a new key encrypts the secrets of all stores"
 
 
-class Sealed(msgspec.Struct):
+class EncryptedValue(msgspec.Struct):
     """An encrypted value, where it is stored, and what it is bound to."""
 
     store_id: int
@@ -32,7 +32,7 @@ class Sealed(msgspec.Struct):
 class Column(msgspec.Struct, frozen=True):
     """A column of encrypted values: its next batch, and the replacement of one value unless it changed meanwhile."""
 
-    read: Query[Sealed]
+    read: Query[EncryptedValue]
     write: Command
 
 
@@ -51,7 +51,7 @@ class Progress(msgspec.Struct):
 def _of_subscriptions(column: str, bound_to: str) -> Column:
     return Column(
         Query(
-            Sealed,
+            EncryptedValue,
             f"""SELECT store_id, id, {column} AS value, {bound_to} FROM webhooks
                  WHERE (store_id, id) > ($1, $2) AND {column} IS NOT NULL ORDER BY store_id, id LIMIT $3""",
             unbound=_ALL_STORES,
@@ -63,7 +63,7 @@ def _of_subscriptions(column: str, bound_to: str) -> Column:
 def _of_the_service(table: str, key: str, column: str, bound_column: str) -> Column:
     return Column(
         Query(
-            Sealed,
+            EncryptedValue,
             f"""SELECT $1::bigint AS store_id, {key} AS id, {column} AS value, '{table}' AS table,
                        '{bound_column}' AS column, 0::bigint AS bound_store, {key} AS bound_id
                   FROM {table} WHERE {key} > $2 AND {column} IS NOT NULL ORDER BY {key} LIMIT $3""",
@@ -111,12 +111,12 @@ async def reencrypt(db: Executor, keys: Keys, most: int = BATCH) -> None:
         if not await DUE.one(db, AGAIN_AFTER):
             return
         done = Progress(done.key)
-    sealer = Sealer(keys)
+    cipher = Cipher(keys)
     while most > 0 and done.column < len(COLUMNS):
         column = COLUMNS[done.column]
         rows = await column.read.all(db, done.store_id, done.id, most)
         for row in rows:
-            await _encrypt(db, sealer, column, row, done)
+            await _encrypt(db, cipher, column, row, done)
         if len(rows) < most:
             done.column, done.store_id, done.id = done.column + 1, 0, 0
         most -= len(rows)
@@ -136,11 +136,11 @@ async def reencrypt(db: Executor, keys: Keys, most: int = BATCH) -> None:
     await NOTE.run(db, _FACT, msgspec.json.encode(done).decode())
 
 
-async def _encrypt(db: Executor, sealer: Sealer, column: Column, row: Sealed, done: Progress) -> None:
+async def _encrypt(db: Executor, cipher: Cipher, column: Column, row: EncryptedValue, done: Progress) -> None:
     done.store_id, done.id = row.store_id, row.id
     try:
-        renewed = sealer.renewed(row.value, row.table, row.column, row.bound_store, row.bound_id)
-    except Unsealable:
+        renewed = cipher.renewed(row.value, row.table, row.column, row.bound_store, row.bound_id)
+    except Undecryptable:
         done.unreadable += 1
         return
     if renewed is not None:

@@ -20,7 +20,7 @@ from stoa.orders.rules import sum_faults, traits_of
 from stoa.orders.update import stored_order
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Page, Routes
-from stoa.rest.group_commit import alone
+from stoa.rest.group_commit import only_outcome
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict
 
@@ -72,7 +72,7 @@ async def duplicate_order(call: Call, order_id: int, body: NewCopy = _DEFAULT) -
         events=[(OrderCreated, {}), (OrderDuplicated, {"duplicate_of": (None, order_id)})],
         lines_sent=False,
     )
-    stored = await alone(call, place(call.db, [placement], offers))
+    stored = await only_outcome(call, place(call.db, [placement], offers))
     entry = f"Copied to order {order.number}."
     await queries.ADD_COMMENT.one(call.db, call.store_id, order_id, "system", "internal", entry, author_of(call))
     meta = msgspec.json.encode({"skipped_line_items": skipped})

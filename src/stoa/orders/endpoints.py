@@ -23,7 +23,7 @@ from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, One, Page, Routes
 from stoa.rest.filters import Flag
-from stoa.rest.group_commit import alone
+from stoa.rest.group_commit import only_outcome
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, ValidationFailed, counted
@@ -61,7 +61,7 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
     the orders that it may duplicate.
     """
-    return await alone(call, place_orders(call.db, [(call, body)]))
+    return await only_outcome(call, place_orders(call.db, [(call, body)]))
 
 
 @routes.get("/orders/{order_id}", scope="orders:read")

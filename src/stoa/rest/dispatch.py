@@ -131,7 +131,7 @@ class Dispatcher:
         replica: Replica | None = None,
         public_url: str = "",
         settings: Settings | None = None,
-        seal: idempotency.Seal | None = None,
+        encryption: idempotency.Encryption | None = None,
         app_concurrency: int = 20,
         max_in_flight: int = 1_000,
         observe: Callable[[Observed], None] = lambda _: None,
@@ -150,7 +150,7 @@ class Dispatcher:
         self._max_in_flight = max_in_flight
         self._observe = observe
         # `committed` is called with the store of each committed write.
-        self._writes = Writes(database, seal, committed)
+        self._writes = Writes(database, encryption, committed)
         self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0

@@ -164,7 +164,7 @@ def _is_lost(error: Exception) -> bool:
     return isinstance(error, CommitUnknown) or origin is None or is_lost(origin) or is_away(origin)
 
 
-async def alone(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:
+async def only_outcome(call: Call, outcomes: Awaitable[Sequence[Any]]) -> Any:
     """The result of a group that consists of this call only; raises its refusal."""
     try:
         [outcome] = await outcomes

@@ -17,11 +17,11 @@ from stoa.rest.response import Response
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
-class Seal(Protocol):
+class Encryption(Protocol):
     """Encrypts stored responses that contain a secret."""
 
-    def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes: ...
-    def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str: ...
+    def encrypt(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes: ...
+    def decrypt(self, encrypted: bytes, table: str, column: str, store_id: int, row_id: int) -> str: ...
 
 
 class StoredResponse(msgspec.Struct):
@@ -234,12 +234,12 @@ async def keep_responses(db: Executor, store_id: int, new: Sequence[NewResponse]
     return await KEEP.all(db, store_id, json_rows(rows), [each.response.body for each in new])
 
 
-def sealed(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
+def encrypted(response: Response, encryption: Encryption, store_id: int, app_id: int, key: str) -> Response:
     """A response that contains a secret, as it is stored: encrypted, and bound to its key."""
-    body = seal.seal(response.body.decode(), "idempotency_keys", f"body/{key}", store_id, app_id)
+    body = encryption.encrypt(response.body.decode(), "idempotency_keys", f"body/{key}", store_id, app_id)
     return msgspec.structs.replace(response, body=body)
 
 
-def opened(response: Response, seal: Seal, store_id: int, app_id: int, key: str) -> Response:
-    body = seal.open(response.body, "idempotency_keys", f"body/{key}", store_id, app_id)
+def decrypted(response: Response, encryption: Encryption, store_id: int, app_id: int, key: str) -> Response:
+    body = encryption.decrypt(response.body, "idempotency_keys", f"body/{key}", store_id, app_id)
     return msgspec.structs.replace(response, body=body.encode())

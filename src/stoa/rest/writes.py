@@ -28,9 +28,11 @@ class Write(msgspec.Struct):
 class Writes:
     """Runs the handlers of writes, and stores their responses under their keys."""
 
-    def __init__(self, database: Database, seal: idempotency.Seal | None, committed: Callable[[int], None]) -> None:
+    def __init__(
+        self, database: Database, encryption: idempotency.Encryption | None, committed: Callable[[int], None]
+    ) -> None:
         self._database = database
-        self._seal = seal
+        self._encryption = encryption
         self._committed = committed
 
     async def in_transaction(self, write: Write) -> Response:
@@ -38,7 +40,7 @@ class Writes:
         request, endpoint, call, key = write.request, write.endpoint, write.call, write.key
         names = (call.store_id, call.caller.app_id)
         # A response with a secret is stored encrypted, or not at all.
-        seal = self._seal if endpoint.secret else None
+        encryption = self._encryption if endpoint.secret else None
 
         async def run(db: Connection) -> tuple[Response, Any]:
             """The response with the result of the handler, which is None if the response was stored before."""
@@ -46,12 +48,12 @@ class Writes:
             if key:
                 before = await idempotency.claim(db, self._database.autocommit, *names, key, write.fingerprint)
                 if before is not None:
-                    return idempotency.opened(before, seal, *names, key) if seal else before, None
+                    return idempotency.decrypted(before, encryption, *names, key) if encryption else before, None
             with together_with(call.faults):
                 result = await endpoint.handler(call, **write.values)
             response = render(request, endpoint, call, result)
-            if key and (seal or not endpoint.secret):
-                kept = idempotency.sealed(response, seal, *names, key) if seal else response
+            if key and (encryption or not endpoint.secret):
+                kept = idempotency.encrypted(response, encryption, *names, key) if encryption else response
                 await idempotency.remember(db, *names, key, kept, call.subject)
             return response, result
 

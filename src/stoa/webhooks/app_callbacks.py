@@ -15,13 +15,13 @@ from stoa.access.addresses import is_host
 from stoa.access.apps import LONGEST_GRACE_HOURS
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused, AppDeleted, InvalidGrace
+from stoa.access.encryption import Cipher
 from stoa.access.operator import Operator, find_app
 from stoa.access.operator_queries import LOCK_APP
-from stoa.access.sealing import Sealer
 from stoa.db.query import Command, Executor, Query
 from stoa.settings import secret_key
 from stoa.webhooks.api.subscriptions import host_of
-from stoa.webhooks.delivery.unsealing import secret_place
+from stoa.webhooks.delivery.decryption import secret_place
 from stoa.webhooks.http import address_guard
 from stoa.webhooks.http.message import key_of, new_secret
 
@@ -145,8 +145,8 @@ async def set_callbacks(by: Operator, app: str, *, endpoint_url: str | None, ret
         if before is not None and (before.endpoint_url, before.return_urls) == (endpoint_url, kept):
             return await callbacks_of(db, found.id)
         secret = new_secret() if before is None else None
-        sealed = _seal(by, found.id, secret) if secret else b""
-        await SAVE.run(db, found.id, endpoint_url, kept, sealed)
+        encrypted = _encrypted(by, found.id, secret) if secret else b""
+        await SAVE.run(db, found.id, endpoint_url, kept, encrypted)
         if endpoint_url is None:
             await END_ON_STORES.run(db, found.id)
         elif before is None or before.endpoint_url != endpoint_url:
@@ -171,7 +171,7 @@ async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24
             raise NoSigningSecret
         if before.sealed_old_secret is not None and not force:
             raise SigningRotationActive
-        await ROTATE.run(db, found.id, _seal(by, found.id, secret), grace_hours)
+        await ROTATE.run(db, found.id, _encrypted(by, found.id, secret), grace_hours)
         await COPY_TO_STORES.run(db, found.id, _AS_IT_IS)
         await RESUME_LANES.one(db, found.id)
         await by.record(db, SERVICE, "app.signing_secret_rotated", f"app:{found.id}", grace_hours=grace_hours)
@@ -214,8 +214,8 @@ def _is_return_url(url: str) -> bool:
     return allowed and (is_host(host) or host in _LOCAL) and "@" not in parts.netloc
 
 
-def _seal(by: Operator, app_id: int, secret: str) -> bytes:
-    return Sealer(secret_key(by.settings)).seal(secret, *secret_place(0, 0, app_id, of_app=True))
+def _encrypted(by: Operator, app_id: int, secret: str) -> bytes:
+    return Cipher(secret_key(by.settings)).encrypt(secret, *secret_place(0, 0, app_id, of_app=True))
 
 
 # --- install links ----------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def install_content(client_id: str, store: str, timestamp: int, state: str) -> b
 async def install_signature(by: Operator, app_id: int, content: bytes) -> str:
     """One hexadecimal HMAC-SHA256 for each active signing secret, newest first, separated by commas."""
     row = await GET.one(by.db, app_id)
-    sealer, place = Sealer(secret_key(by.settings)), secret_place(0, 0, app_id, of_app=True)
-    sealed = [each for each in (row.sealed_secret, row.sealed_old_secret) if each is not None]
-    keys = [key_of(sealer.open(each, *place)) for each in sealed]
+    cipher, place = Cipher(secret_key(by.settings)), secret_place(0, 0, app_id, of_app=True)
+    encrypted = [each for each in (row.sealed_secret, row.sealed_old_secret) if each is not None]
+    keys = [key_of(cipher.decrypt(each, *place)) for each in encrypted]
     return ",".join(hmac.digest(key, content, "sha256").hex() for key in keys)

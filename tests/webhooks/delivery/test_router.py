@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from stoa.access.apps import create_app, resume_app, suspend_app
+from stoa.access.encryption import Cipher
 from stoa.access.grants import install, uninstall
-from stoa.access.sealing import Sealer
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.settings import Settings, secret_key
@@ -128,13 +128,13 @@ async def test_a_thin_payload_omits_the_document_and_fields_narrow_it(shop: Shop
 
 
 async def test_both_secrets_sign_during_a_rotation(shop: Shop, settings: Settings) -> None:
-    sealer, old = Sealer(secret_key(settings)), new_secret()
+    cipher, old = Cipher(secret_key(settings)), new_secret()
     async with Receiver() as receiver, working(settings):
         hook = await subscribe(shop, receiver.url, "product.created")
         await shop.db.execute(
             "UPDATE webhooks SET sealed_old_secret = $2, old_secret_expires_at = now() + interval '1 hour' WHERE id = $1",
             hook.id,
-            sealer.seal(old, "webhooks", "secret", shop.store_id, hook.id),
+            cipher.encrypt(old, "webhooks", "secret", shop.store_id, hook.id),
         )
         await create_product(shop)
         [got] = await receiver.until(1)

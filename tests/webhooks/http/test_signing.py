@@ -1,4 +1,4 @@
-"""Signatures that the Standard Webhooks libraries verify, sealed secrets, and delivery ids."""
+"""Signatures that the Standard Webhooks libraries verify, encrypted secrets, and delivery ids."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.secret_keys import Keys
 from stoa.webhooks.api.delivery_ids import delivery_id, parse_delivery_id
 from stoa.webhooks.http.message import base_string, new_secret, sign
@@ -86,10 +86,10 @@ def test_the_javascript_library_verifies_our_signatures(javascript: Path) -> Non
 
 
 def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> None:
-    sealer = Sealer(Keys(b"k" * 32))
-    sealed = sealer.seal("whsec_x", "webhooks", "secret", 7, 12)
-    assert b"whsec" not in sealed
-    assert sealer.open(sealed, "webhooks", "secret", 7, 12) == "whsec_x"
+    cipher = Cipher(Keys(b"k" * 32))
+    encrypted = cipher.encrypt("whsec_x", "webhooks", "secret", 7, 12)
+    assert b"whsec" not in encrypted
+    assert cipher.decrypt(encrypted, "webhooks", "secret", 7, 12) == "whsec_x"
     contexts = [
         ("apps", "secret", 7, 12),
         ("webhooks", "headers", 7, 12),
@@ -97,19 +97,19 @@ def test_a_sealed_secret_opens_only_with_its_own_table_column_row_and_key() -> N
         ("webhooks", "secret", 7, 13),
     ]
     for context in contexts:
-        with pytest.raises(Unsealable):
-            sealer.open(sealed, *context)
-    with pytest.raises(Unsealable):
-        Sealer(Keys(b"j" * 32)).open(sealed, "webhooks", "secret", 7, 12)
-    with pytest.raises(Unsealable):
-        sealer.open(sealed[:-1] + bytes([sealed[-1] ^ 1]), "webhooks", "secret", 7, 12)
-    with pytest.raises(Unsealable):
-        sealer.open(b"", "webhooks", "secret", 7, 12)
+        with pytest.raises(Undecryptable):
+            cipher.decrypt(encrypted, *context)
+    with pytest.raises(Undecryptable):
+        Cipher(Keys(b"j" * 32)).decrypt(encrypted, "webhooks", "secret", 7, 12)
+    with pytest.raises(Undecryptable):
+        cipher.decrypt(encrypted[:-1] + bytes([encrypted[-1] ^ 1]), "webhooks", "secret", 7, 12)
+    with pytest.raises(Undecryptable):
+        cipher.decrypt(b"", "webhooks", "secret", 7, 12)
 
 
-def test_sealing_the_same_text_twice_gives_different_bytes() -> None:
-    sealer = Sealer(Keys(b"k" * 32))
-    assert sealer.seal("x", "t", "c", 1, 1) != sealer.seal("x", "t", "c", 1, 1)
+def test_encrypting_the_same_text_twice_gives_different_bytes() -> None:
+    cipher = Cipher(Keys(b"k" * 32))
+    assert cipher.encrypt("x", "t", "c", 1, 1) != cipher.encrypt("x", "t", "c", 1, 1)
 
 
 @given(st.integers(1, 2**63 - 1), st.integers(1, 2**63 - 1))

@@ -6,7 +6,7 @@ import msgspec
 import segno
 from markupsafe import Markup
 
-from stoa.access.sealing import Unsealable
+from stoa.access.encryption import Undecryptable
 from stoa.accounts import registration, sessions, two_factor, verification
 from stoa.accounts.contract import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
@@ -38,7 +38,7 @@ class ConfirmationForm(msgspec.Struct):
 class SetupForm(msgspec.Struct):
     code: Code
     password: Password
-    sealed: Annotated[str, text("Start again.", min_length=1, max_length=500)]
+    encrypted: Annotated[str, text("Start again.", min_length=1, max_length=500)]
 
 
 _Kinds = Annotated[list[Annotated[str, text("Choose from the list.", max_length=40)]], msgspec.Meta(max_length=40)]
@@ -160,15 +160,15 @@ async def two_factor_set_up(visit: Visit) -> View | Redirect:
     secret = two_factor.new_secret()
     if visit.submitted is not None:  # the code was mistyped: keep the secret that the phone has scanned
         try:
-            secret = two_factor.open_setup_secret(visit.by, me.account_id, visit.submitted.values["sealed"][-1])
-        except (Unsealable, ValueError, KeyError):
+            secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, visit.submitted.values["encrypted"][-1])
+        except (Undecryptable, ValueError, KeyError):
             visit.submitted = None
     qr_code = segno.make(two_factor.provisioning_uri(secret, me.email), error="m", micro=False)
     svg = qr_code.svg_inline(scale=5, border=2, dark="#14181b", light="#ffffff", omitsize=True)
     context = {
         "qr_code": Markup(svg),  # noqa: S704 - SVG from the library, for our own URI
         "secret": " ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
-        "sealed": two_factor.seal_setup_secret(visit.by, me.account_id, secret),
+        "encrypted": two_factor.encrypt_setup_secret(visit.by, me.account_id, secret),
     }
     return View("account/two_factor.html", context, secret=True)
 
@@ -180,9 +180,9 @@ async def turn_on_two_factor(visit: Visit, form: SetupForm) -> View | Redirect:
         return Redirect(ACCOUNT, "Two-factor authentication is already on.", "")
     await _confirm(visit, form.password, "password")
     try:
-        secret = two_factor.open_setup_secret(visit.by, me.account_id, form.sealed)
+        secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, form.encrypted)
         codes = await two_factor.turn_on(visit.by, me.account_id, secret, form.code)
-    except (Unsealable, ValueError) as error:
+    except (Undecryptable, ValueError) as error:
         raise FormError({"": "This page has expired. Scan the new QR code."}) from error
     except WrongCode as refusal:
         raise FormError(code=sentence(refusal)) from refusal

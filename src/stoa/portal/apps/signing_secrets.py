@@ -14,13 +14,13 @@ class SigningRotationForm(msgspec.Struct):
     grace_hours: Annotated[int, msgspec.Meta(ge=0, le=168, extra={"message": "Select one of the options."})]
     seen: Annotated[str, text("Reload the page.", max_length=64)] = ""
 
-    def check(self, sealed: bytes) -> None:
+    def check(self, encrypted: bytes) -> None:
         """Refuse to replace another secret than the page showed: the one before it would stop signing."""
-        if self.seen and self.seen != secret_mark(sealed):
+        if self.seen and self.seen != secret_mark(encrypted):
             message = "This secret was already replaced. Check the new one before you create another."
             raise FormError({"": message}, status=409)
 
 
-def secret_mark(sealed: bytes) -> str:
+def secret_mark(encrypted: bytes) -> str:
     """Identifies a secret by its encrypted form, and says nothing about it."""
-    return hashlib.sha256(sealed).hexdigest()[:16]
+    return hashlib.sha256(encrypted).hexdigest()[:16]

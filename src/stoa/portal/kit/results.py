@@ -8,7 +8,7 @@ import secrets
 import msgspec
 
 from stoa.access.credentials import keyed_hash, keyed_hashes
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.db.query import Command, Query
 from stoa.portal.kit.visit import Visit
 
@@ -43,7 +43,7 @@ class Result(msgspec.Struct):
 async def keep(visit: Visit, result: Result) -> str:
     """Keep a result for this session and path, encrypted; returns the URL that shows it."""
     token, path = secrets.token_urlsafe(16), visit.request.scope["path"]
-    page = Sealer(visit.by.key).seal(msgspec.json.encode(result).decode(), *_COLUMN, visit.me.account_id)
+    page = Cipher(visit.by.key).encrypt(msgspec.json.encode(result).decode(), *_COLUMN, visit.me.account_id)
     hashes = (keyed_hash(visit.by.key, token), keyed_hash(visit.by.key, visit.session))
     await KEEP_RESULT.run(visit.db, *hashes, path, page, SHOWS, SECONDS)
     return f"{path}?{PARAMETER}={token}"
@@ -57,7 +57,7 @@ async def show(visit: Visit) -> Result | None:
     if page is None:
         return None
     try:
-        opened = Sealer(keys).open(page, *_COLUMN, visit.me.account_id)
-    except Unsealable:
+        opened = Cipher(keys).decrypt(page, *_COLUMN, visit.me.account_id)
+    except Undecryptable:
         return None
     return msgspec.json.decode(opened, type=Result)

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from starlette.responses import StreamingResponse
 
-from stoa.access.closures import ERASURE_DAYS, close_store, delete_store, keep_store, reopen_store
+from stoa.access.closures import ERASURE_DAYS, cancel_store_deletion, close_store, delete_store, reopen_store
 from stoa.access.contract import ErasureBegun, InvalidLocale, InvalidTimezone
 from stoa.access.operator import find_store
 from stoa.access.stores import update_store
@@ -93,10 +93,10 @@ async def delete(visit: Visit, form: DeletionForm) -> Redirect:
     return _back(visit, f"{visit.store.name} is closed, and will be erased in {ERASURE_DAYS} days.")
 
 
-@pages.form("/stores/{handle}/keep", on=store_settings, right=Right.OWN, name="keep_store")
+@pages.form("/stores/{handle}/keep", on=store_settings, right=Right.OWN, name="cancel_store_deletion")
 async def keep(visit: Visit) -> Redirect:
     try:
-        await keep_store(visit.by, visit.store.handle)
+        await cancel_store_deletion(visit.by, visit.store.handle)
     except ErasureBegun as refusal:
         return _back(visit, sentence(refusal), "warn")
     return _back(visit, "The deletion is cancelled. The store is still closed.")

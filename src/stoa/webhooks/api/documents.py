@@ -1,4 +1,4 @@
-"""The public document of a subscription, and its sealed secrets and headers."""
+"""The public document of a subscription, and its encrypted secrets and headers."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.rest.call import Call
 from stoa.settings import secret_key
 from stoa.webhooks.api.contract import (
@@ -20,7 +20,7 @@ from stoa.webhooks.api.contract import (
     WebhookStatus,
 )
 from stoa.webhooks.api.queries import Row
-from stoa.webhooks.delivery.unsealing import secret_place
+from stoa.webhooks.delivery.decryption import secret_place
 from stoa.webhooks.http.message import HIDDEN
 
 _TABLE = "webhooks"
@@ -71,27 +71,27 @@ def same_key(url: str | None, name: str, events: Iterable[str]) -> bytes:
 
 
 class Secrets:
-    """Seals and opens the secrets of the subscriptions of one store."""
+    """Encrypts and decrypts the secrets of the subscriptions of one store."""
 
     def __init__(self, call: Call) -> None:
-        self._sealer = Sealer(secret_key(call.settings))
+        self._cipher = Cipher(secret_key(call.settings))
         self._store_id = call.store_id
 
-    def seal(self, webhook_id: int, secret: str) -> bytes:
-        return self._sealer.seal(secret, _TABLE, "secret", self._store_id, webhook_id)
+    def encrypt(self, webhook_id: int, secret: str) -> bytes:
+        return self._cipher.encrypt(secret, _TABLE, "secret", self._store_id, webhook_id)
 
     def of(self, row: Row) -> list[str]:
         """The active signing secrets of a subscription, newest first."""
-        sealed = [row.sealed_secret, *([row.sealed_old_secret] if row.sealed_old_secret else [])]
+        encrypted = [row.sealed_secret, *([row.sealed_old_secret] if row.sealed_old_secret else [])]
         place = secret_place(self._store_id, row.id, row.app_id, of_app=row.of_app)
-        return [self._sealer.open(each, *place) for each in sealed]
+        return [self._cipher.decrypt(each, *place) for each in encrypted]
 
-    def seal_headers(self, webhook_id: int, headers: Mapping[str, str]) -> bytes | None:
+    def encrypt_headers(self, webhook_id: int, headers: Mapping[str, str]) -> bytes | None:
         text = msgspec.json.encode(headers).decode()
-        return self._sealer.seal(text, _TABLE, "headers", self._store_id, webhook_id) if headers else None
+        return self._cipher.encrypt(text, _TABLE, "headers", self._store_id, webhook_id) if headers else None
 
     def headers_of(self, row: Row) -> dict[str, str]:
         if row.sealed_headers is None:
             return {}
-        text = self._sealer.open(row.sealed_headers, _TABLE, "headers", self._store_id, row.id)
+        text = self._cipher.decrypt(row.sealed_headers, _TABLE, "headers", self._store_id, row.id)
         return msgspec.json.decode(text, type=dict[str, str])

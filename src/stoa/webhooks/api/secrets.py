@@ -40,9 +40,9 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
         )
     secret = new_secret()
     until = await queries.NOW.one(call.db) + timedelta(hours=body.grace_hours) if body.grace_hours else None
-    sealed = Secrets(call).seal(webhook_id, secret)
+    encrypted = Secrets(call).encrypt(webhook_id, secret)
     old, readable = row.sealed_secret if until else None, rules.readable_by(call.caller)
-    await queries.ROTATE.run(call.db, call.store_id, webhook_id, sealed, old, until, readable)
+    await queries.ROTATE.run(call.db, call.store_id, webhook_id, encrypted, old, until, readable)
     if not row.held:
         # End the current lease, so that a leaked secret stops signing immediately.
         await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 
 import structlog
 
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.db.errors import RETRYABLE, NodeAway, PostgresError, cause, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import queries
+from stoa.webhooks.delivery.decryption import decrypt
 from stoa.webhooks.delivery.lane_runner import PAGE, LaneReport, LaneRunner, SharedState
 from stoa.webhooks.delivery.queries import (
     BUCKETS,
@@ -28,7 +29,6 @@ from stoa.webhooks.delivery.queries import (
     Subscription,
 )
 from stoa.webhooks.delivery.retry_policy import DeliveryConfig, SentAttempt
-from stoa.webhooks.delivery.unsealing import unseal
 from stoa.webhooks.http.client import Sender, Target
 
 MAX_LANES = 1000
@@ -44,16 +44,16 @@ class LaneScheduler:
     def __init__(
         self,
         database: Database,
-        sealer: Sealer,
+        cipher: Cipher,
         sender: Sender,
         config: DeliveryConfig,
         observe: Callable[[SentAttempt], None],
         stores_url: str = "",
     ) -> None:
         self.shared = SharedState(database, sender, config, observe, stores_url)
-        # Receivers by subscription, each with the values that it was unsealed from. Every heartbeat forgets all of them.
+        # Receivers by subscription, each with the values that it was decrypted from. Every heartbeat forgets all of them.
         self.targets: dict[tuple[int, int], tuple[Sequence[object], Target]] = {}
-        self._sealer = sealer
+        self._cipher = cipher
         self.owner = secrets.token_hex(8)
         self._config = config
         self._database = database
@@ -126,18 +126,18 @@ class LaneScheduler:
             task.add_done_callback(self._tasks.discard)
 
     def _target(self, subscription: Subscription) -> Target | None:
-        """The receiver of a subscription, unsealed again if it has changed."""
+        """The receiver of a subscription, decrypted again if it has changed."""
         key = subscription.store_id, subscription.id
-        sealed = (
+        encrypted = (
             subscription.url,
             subscription.sealed_secret,
             subscription.sealed_old_secret,
             subscription.sealed_headers,
         )
         known = self.targets.pop(key, None)
-        target = known[1] if known is not None and known[0] == sealed else unseal(self._sealer, subscription)
+        target = known[1] if known is not None and known[0] == encrypted else decrypt(self._cipher, subscription)
         if target is not None and len(self.targets) < _MAX_TARGETS:
-            self.targets[key] = sealed, target
+            self.targets[key] = encrypted, target
         return target
 
     async def _run_lane(self, runner: LaneRunner) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import structlog
 
 from stoa.access.addresses import base_url
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.db.errors import NodeAway, cause
 from stoa.db.pool import Database, connect, path_to_server
 from stoa.events.notify import CHANNEL
@@ -59,9 +59,9 @@ class DeliveryWorker:
             request_timeout_s=self._config.request_timeout,
             connect_timeout_s=self._config.connect_timeout,
         )
-        sealer = Sealer(secret_key(settings))
+        cipher = Cipher(secret_key(settings))
         stores_url = base_url(service_url(settings), "")
-        self.scheduler = LaneScheduler(relaxed, sealer, self._sender, self._config, observe, stores_url)
+        self.scheduler = LaneScheduler(relaxed, cipher, self._sender, self._config, observe, stores_url)
         self.scheduler.shared.trace = trace
         self._router = Router(durable, relaxed, self.scheduler, self._config.poll, self._config.takeover_after)
 

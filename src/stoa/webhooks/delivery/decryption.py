@@ -1,9 +1,9 @@
-"""Opens the sealed signing secrets and custom headers of a subscription."""
+"""Opens the encrypted signing secrets and custom headers of a subscription."""
 
 import msgspec
 import structlog
 
-from stoa.access.sealing import Sealer, Unsealable
+from stoa.access.encryption import Cipher, Undecryptable
 from stoa.webhooks.delivery.queries import Subscription
 from stoa.webhooks.http.client import Target
 
@@ -13,22 +13,22 @@ def secret_place(store_id: int, webhook_id: int, app_id: int, *, of_app: bool) -
     return ("app_callbacks", "secret", 0, app_id) if of_app else ("webhooks", "secret", store_id, webhook_id)
 
 
-def unseal(sealer: Sealer, subscription: Subscription) -> Target | None:
+def decrypt(cipher: Cipher, subscription: Subscription) -> Target | None:
     """The receiver of a subscription with its secrets in clear; None if it has no URL or its secrets cannot be read."""
     if subscription.url is None:
         return None
     row = (subscription.store_id, subscription.id)
     place = secret_place(*row, subscription.app_id, of_app=subscription.of_app)
     try:
-        sealed = [subscription.sealed_secret, subscription.sealed_old_secret]
-        secrets = [sealer.open(each, *place) for each in sealed if each is not None]
+        encrypted = [subscription.sealed_secret, subscription.sealed_old_secret]
+        secrets = [cipher.decrypt(each, *place) for each in encrypted if each is not None]
         headers: dict[str, str] = {}
         if subscription.sealed_headers is not None:
-            text = sealer.open(subscription.sealed_headers, "webhooks", "headers", *row)
+            text = cipher.decrypt(subscription.sealed_headers, "webhooks", "headers", *row)
             headers = msgspec.json.decode(text, type=dict[str, str])
-    except Unsealable as error:
+    except Undecryptable as error:
         structlog.get_logger().error(
-            "unsealing a webhook failed", store_id=subscription.store_id, error=type(error).__name__
+            "decrypting a webhook failed", store_id=subscription.store_id, error=type(error).__name__
         )
         return None
     return Target(subscription.url, secrets, headers)

@@ -14,34 +14,34 @@ _NONCE = 12
 _VERSION = b"\x01"
 
 
-class Unsealable(Exception):
-    """The stored value was sealed with another key or for another column or row."""
+class Undecryptable(Exception):
+    """The stored value was encrypted with another key or for another column or row."""
 
 
-class Sealer:
-    """Encrypts with AES-GCM, under a key derived from the service's current key, and opens what any of its keys encrypted."""
+class Cipher:
+    """Encrypts with AES-GCM, under a key derived from the service's current key, and decrypts what any of its keys encrypted."""
 
     def __init__(self, keys: Keys) -> None:
         self._ciphers = [AESGCM(derived_key(key, b"stoa sealed columns")) for key in keys.all]
 
-    def seal(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes:
+    def encrypt(self, text: str, table: str, column: str, store_id: int, row_id: int) -> bytes:
         nonce, context = os.urandom(_NONCE), _context(table, column, store_id, row_id)
         return _VERSION + nonce + self._ciphers[0].encrypt(nonce, text.encode(), context)
 
-    def open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> str:
-        return self._open(sealed, table, column, store_id, row_id)[0]
+    def decrypt(self, encrypted: bytes, table: str, column: str, store_id: int, row_id: int) -> str:
+        return self._decrypt(encrypted, table, column, store_id, row_id)[0]
 
-    def renewed(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> bytes | None:
+    def renewed(self, encrypted: bytes, table: str, column: str, store_id: int, row_id: int) -> bytes | None:
         """The same text under the current key; None if that key encrypted it."""
-        text, number = self._open(sealed, table, column, store_id, row_id)
-        return self.seal(text, table, column, store_id, row_id) if number else None
+        text, number = self._decrypt(encrypted, table, column, store_id, row_id)
+        return self.encrypt(text, table, column, store_id, row_id) if number else None
 
-    def _open(self, sealed: bytes, table: str, column: str, store_id: int, row_id: int) -> tuple[str, int]:
-        nonce, secret = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+    def _decrypt(self, encrypted: bytes, table: str, column: str, store_id: int, row_id: int) -> tuple[str, int]:
+        nonce, secret = encrypted[1 : 1 + _NONCE], encrypted[1 + _NONCE :]
         for number, cipher in enumerate(self._ciphers):
             with suppress(InvalidTag, ValueError):
                 return cipher.decrypt(nonce, secret, _context(table, column, store_id, row_id)).decode(), number
-        raise Unsealable(f"{table}.{column} of row {row_id} cannot be read with this STOA_SECRET_KEY")
+        raise Undecryptable(f"{table}.{column} of row {row_id} cannot be read with this STOA_SECRET_KEY")
 
 
 def derived_key(key: bytes, purpose: bytes) -> bytes:

@@ -1,10 +1,10 @@
-"""The secrets of a subscription are unsealed once between two heartbeats, and never used after they changed."""
+"""The secrets of a subscription are decrypted once between two heartbeats, and never used after they changed."""
 
 import msgspec
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from stoa.access.sealing import Sealer
+from stoa.access.encryption import Cipher
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.http.message import new_secret
 from tests.support.receivers import Receiver
@@ -24,7 +24,7 @@ async def _deliver(shop: Shop, webhook_id: int, count: int) -> None:
     await until(settled, "the delivery is recorded")
 
 
-async def test_the_next_delivery_uses_the_unsealed_secrets_again(shop: Shop, settings: Settings) -> None:
+async def test_the_next_delivery_uses_the_decrypted_secrets_again(shop: Shop, settings: Settings) -> None:
     async with Receiver() as receiver, working(settings, NO_HEARTBEAT) as worker:
         hook = await subscribe(shop, receiver.url, "product.created", headers={"X-Warehouse": "north"})
         await _deliver(shop, hook.id, 1)
@@ -37,13 +37,13 @@ async def test_the_next_delivery_uses_the_unsealed_secrets_again(shop: Shop, set
         assert got.headers["x-warehouse"] == "north"
 
 
-async def test_a_rotated_secret_replaces_the_unsealed_one(shop: Shop, settings: Settings) -> None:
+async def test_a_rotated_secret_replaces_the_decrypted_one(shop: Shop, settings: Settings) -> None:
     async with Receiver() as receiver, working(settings, NO_HEARTBEAT) as worker:
         hook = await subscribe(shop, receiver.url, "product.created")
         await _deliver(shop, hook.id, 1)
         rotated = new_secret()
-        sealed = Sealer(secret_key(settings)).seal(rotated, "webhooks", "secret", shop.store_id, hook.id)
-        await shop.db.execute("UPDATE webhooks SET sealed_secret = $2 WHERE id = $1", hook.id, sealed)
+        encrypted = Cipher(secret_key(settings)).encrypt(rotated, "webhooks", "secret", shop.store_id, hook.id)
+        await shop.db.execute("UPDATE webhooks SET sealed_secret = $2 WHERE id = $1", hook.id, encrypted)
         await _deliver(shop, hook.id, 2)
         [_, got] = receiver.received
         assert got.verify(rotated)["sequence"] == 2
@@ -64,7 +64,7 @@ async def test_changed_headers_and_a_changed_url_apply_to_the_next_delivery(shop
         assert "x-warehouse" not in got.headers
 
 
-async def test_a_heartbeat_forgets_every_unsealed_secret(shop: Shop, settings: Settings) -> None:
+async def test_a_heartbeat_forgets_every_decrypted_secret(shop: Shop, settings: Settings) -> None:
     async with Receiver() as receiver, working(settings) as worker:
         hook = await subscribe(shop, receiver.url, "product.created")
         await _deliver(shop, hook.id, 1)
