@@ -149,8 +149,8 @@ MUTATIONS = (
     ),
     Mutation(
         "the old secret does not sign during a rotation",
-        "sealed = [subscription.sealed_secret, subscription.sealed_old_secret]",
-        "sealed = [subscription.sealed_secret]",
+        "encrypted = [subscription.sealed_secret, subscription.sealed_old_secret]",
+        "encrypted = [subscription.sealed_secret]",
         "tests/webhooks/delivery/test_router.py::test_both_secrets_sign_during_a_rotation",
     ),
     Mutation(
