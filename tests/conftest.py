@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 from hypothesis import HealthCheck
 
 from stoa.api import ENDPOINTS
@@ -142,6 +143,14 @@ async def application(settings: Settings) -> AsyncIterator[Application]:
     app = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
     yield app
     await app.close()
+
+
+@pytest.fixture(autouse=True)
+def default_logging() -> Iterator[None]:
+    """Commands that a test runs in this process set the level of the log, which the next test must not inherit."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
 
 
 @pytest.fixture
