@@ -157,6 +157,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
+            yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, joined=not backwards, limit=51)
     yield Shape(sort=(*(f"-{sort}" for sort in sorts if sort != "id"), "id"), resumed=True)
 
 

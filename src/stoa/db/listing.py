@@ -9,6 +9,10 @@ import msgspec
 
 from stoa.db.query import Executor
 
+# With a parameter as its limit, PostgreSQL plans a list anew for each request, because it cannot compare the cost of a general
+# plan. Lists with one of these page sizes and without filters have the limit in their statement.
+USUAL_PAGES = frozenset({50, 100, 250})
+
 
 class Shape(msgspec.Struct, frozen=True):
     """Determines the SQL of a listing; the values are passed as parameters."""
@@ -21,6 +25,7 @@ class Shape(msgspec.Struct, frozen=True):
     deleted: bool = False
     joined: bool = False  # return all documents as one text, joined by commas
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
+    limit: int = 0  # the rows to read, if the statement contains their number
 
 
 class Rows(msgspec.Struct):
@@ -68,11 +73,14 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         caller: str = "",
     ) -> Rows:
         """Fetch one page, and one extra row to see whether another page follows."""
+        limits = (limit + 1,)
         if shape.filters:
             shape, values = _unwrap_singles(self, shape, values)
+        elif limit in USUAL_PAGES and not (shape.offset or shape.deleted):
+            shape, limits = msgspec.structs.replace(shape, limit=limit + 1), ()
         callers = (caller,) if self.depends_on_caller else ()
         offset = (skip,) if shape.offset else ()
-        rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *callers, *values, *after, *offset)
+        rows = await db.fetch(_compose(self, shape), store_id, *limits, *callers, *values, *after, *offset)
         total, docs, last_bytes, *keys = rows[0]
         if docs is None:
             return Rows([], [[] for _ in keys], total, more=False)
@@ -114,7 +122,8 @@ def _compose(listing: Listing, shape: Shape) -> str:
         conditions.append("deleted_at IS NULL")
     if listing.deletable and shape.deleted:
         conditions.append("(deleted_at IS NULL OR deleted_at > now() - interval '90 days')")
-    number = 4 if listing.depends_on_caller else 3
+    limit, caller = (str(shape.limit), "$2") if shape.limit else ("$2", "$3")
+    number = 2 + (not shape.limit) + listing.depends_on_caller
     for name in shape.filters:
         # A condition may contain {} several times; all refer to the same parameter.
         condition = _ONE_OF.sub(r"= {}::\1", listing.where[name]) if name in shape.single else listing.where[name]
@@ -129,21 +138,21 @@ def _compose(listing: Listing, shape: Shape) -> str:
         number += len(columns)
         conditions.append(_after(columns, descending, parameters))
     order = ", ".join(f"{column} DESC" if desc else column for column, desc in zip(columns, descending, strict=True))
-    document = listing.doc.replace("{caller}", "$3::text")
+    document = listing.doc.replace("{caller}", f"{caller}::text")
     if shape.deleted and listing.tombstone:
         document = f"CASE WHEN deleted_at IS NULL THEN {document} ELSE {listing.tombstone} END"
     keys = ", ".join(f"{column} AS k{i}" for i, column in enumerate(columns))
     key_arrays = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
     if shape.joined:
         # The length of the extra document, by which the caller cuts it off the end of the text.
-        documents = "convert_to(string_agg(doc, ','), 'UTF8'), (array_agg(octet_length(doc)))[$2]"
+        documents = f"convert_to(string_agg(doc, ','), 'UTF8'), (array_agg(octet_length(doc)))[{limit}]"
     else:
         documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
     if listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
-    ordered = f"ORDER BY {order} LIMIT $2{f' OFFSET ${number}' if shape.offset else ''}"
+    ordered = f"ORDER BY {order} LIMIT {limit}{f' OFFSET ${number}' if shape.offset else ''}"
     source = f"{listing.table} WHERE {' AND '.join(conditions)} {ordered}"
     if _SEARCH in filtered:
         # The planner cannot estimate a text search and would filter all rows in sort order. OFFSET 0 makes it search first
