@@ -63,7 +63,7 @@ class Cutter:
 
 @pytest.fixture
 async def account(tmp_path: Path) -> AsyncIterator[Account]:
-    with Service(tmp_path, database_url=await migrated_database(f"cut_{os.getpid()}")) as service:
+    with Service(tmp_path, database_url=await migrated_database(f"cut_{os.getpid()}"), background=False) as service:
         yield await service.account("cut")
 
 

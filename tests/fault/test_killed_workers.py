@@ -19,7 +19,7 @@ KILLS = 6
 async def killable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """Two workers, for this module alone."""
     url = await migrated_database(f"killed_{os.getpid()}")
-    with Service(tmp_path_factory.mktemp("killed"), database_url=url, command=WITH_NOTES) as service:
+    with Service(tmp_path_factory.mktemp("killed"), database_url=url, command=WITH_NOTES, background=False) as service:
         await service.add_notes()
         yield service
 

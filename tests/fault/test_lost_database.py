@@ -90,7 +90,7 @@ async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_ba
 ) -> None:
     with (
         Postgres(tmp_path / "postgres") as server,
-        Service(tmp_path / "service", database_url=server.dsn, app_concurrency=100) as service,
+        Service(tmp_path / "service", database_url=server.dsn, app_concurrency=100, background=False) as service,
     ):
         account = await service.account("outage")
         workers = service.workers()
@@ -107,7 +107,7 @@ async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_ba
 
 
 def test_an_embedded_database_that_dies_is_restarted(tmp_path: Path) -> None:
-    with Service(tmp_path) as service:
+    with Service(tmp_path, background=False) as service:
         postmaster = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
         os.kill(postmaster, signal.SIGKILL)
         until(

@@ -92,5 +92,5 @@ async def test_the_schema_every_statement_and_the_service_work_on_postgresql_15(
                 for shape in set(shapes(listing, list(listing.sorts))):
                     await connection.prepare(listing.statement(shape))
         await db.close()
-        with Service(tmp_path, database_url=url) as service:
+        with Service(tmp_path, database_url=url, background=False) as service:
             assert await (await service.account("fifteen")).statuses(4) == {200}

@@ -67,10 +67,10 @@ def test_a_key_of_zeros_is_refused_with_the_way_to_make_one(tmp_path: Path) -> N
 async def test_an_operator_replaces_the_key_of_a_running_service(tmp_path: Path) -> None:
     """The walk-through of docs/operations/running.md, on one machine."""
     url, new = await migrated_database(f"rotated_{os.getpid()}"), secrets.token_hex(32)
-    with Service(tmp_path, database_url=url, workers=1) as first:
+    with Service(tmp_path, database_url=url, workers=1, background=False) as first:
         account = await first.account("rotated")
     both = f"{new},{SECRET_KEY}"
-    with Service(tmp_path, database_url=url, workers=2, secret_key=both) as second:
+    with Service(tmp_path, database_url=url, workers=2, secret_key=both, background=False) as second:
         moved = Account(second, account.handle, account.client_id, account.client_secret, account.token)
         assert await moved.statuses() == {200}
 
@@ -79,7 +79,7 @@ async def test_an_operator_replaces_the_key_of_a_running_service(tmp_path: Path)
             return "can go" in found["key"]["detail"]
 
         until(old_key_can_go, "every secret is encrypted with the new key")
-    with Service(tmp_path, database_url=url, workers=1, secret_key=new) as third:
+    with Service(tmp_path, database_url=url, workers=1, secret_key=new, background=False) as third:
         moved = Account(third, account.handle, account.client_id, account.client_secret, account.token)
         assert await moved.statuses() == {200}
         given = {"grant_type": "client_credentials"}

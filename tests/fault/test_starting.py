@@ -96,7 +96,7 @@ def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> No
 
 async def test_one_of_two_services_that_start_at_once_on_one_port_is_refused(tmp_path: Path) -> None:
     url = await new_database(f"twins_{os.getpid()}")
-    one = Service(tmp_path / "one", database_url=url)
+    one = Service(tmp_path / "one", database_url=url, background=False)
     with closing(one), closing(Service(tmp_path / "other", database_url=url, port=one.port)) as other:
         one.launch()
         other.launch()

@@ -37,7 +37,7 @@ async def test_after_kill_9_of_the_main_process_the_service_starts_again_on_the_
 
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT])
 async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Path, number: Signals) -> None:
-    with Service(folder, command=WITH_NOTES) as service:
+    with Service(folder, command=WITH_NOTES, background=False) as service:
         await service.add_notes()
         account = await service.account(f"stopped-{number}")
         async with (
@@ -56,7 +56,7 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
 
 
 async def test_a_service_that_is_about_to_stop_serves_until_proxies_have_noticed(folder: Path) -> None:
-    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S) as service:
+    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S, background=False) as service:
         account = await service.account("delayed")
         os.kill(service.pid, SIGTERM)
         until(lambda: service.status("/ready") == 503, "a check fails")
@@ -70,7 +70,7 @@ async def test_a_service_that_is_about_to_stop_serves_until_proxies_have_noticed
 
 
 async def test_ctrl_c_waits_for_no_proxy(folder: Path) -> None:
-    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S) as service:
+    with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S, background=False) as service:
         assert service.stop(SIGINT) == 0
 
 
@@ -95,7 +95,7 @@ async def test_a_stop_during_the_start_leaves_nothing_running(folder: Path) -> N
 
 
 async def test_a_stop_waits_for_a_request_at_most_drain_seconds(folder: Path) -> None:
-    with Service(folder, command=WITH_NOTES, drain_seconds=1) as service:
+    with Service(folder, command=WITH_NOTES, drain_seconds=1, background=False) as service:
         account = await service.account("endless")
         async with PartialRequest(account, "never finished"):
             assert service.stop() == 0

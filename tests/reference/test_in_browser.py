@@ -32,7 +32,7 @@ SOME = ["/docs", "/docs/guides", "/docs/guides/errors", "/docs/products", "/docs
 @pytest.fixture(scope="module")
 async def account(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> AsyncIterator[Account]:
     url = await migrated_database(f"reference_{worker_id}_{os.getpid()}")
-    with Service(tmp_path_factory.mktemp("reference"), database_url=url, workers=1) as service:
+    with Service(tmp_path_factory.mktemp("reference"), database_url=url, workers=1, background=False) as service:
         yield await service.account("demo")
 
 

@@ -131,11 +131,12 @@ class Service:
         database_url: str = "",
         command: Sequence[str] = STOA,
         options: Sequence[str] = (),
+        background: bool = True,  # False saves the start of two processes, where no test needs them
         **settings: object,
     ) -> None:
         self.folder = folder
         self.command = command
-        self.options = options
+        self.options = options if background else [*options, "--no-background"]
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.database_url = database_url or EmbeddedPostgres(folder / "postgres").dsn

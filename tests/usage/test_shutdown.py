@@ -11,7 +11,7 @@ from tests.support.service import Service, migrated_database
 
 async def test_a_stop_loses_no_counts(tmp_path: Path, worker_id: str) -> None:
     url = await migrated_database(f"usage_{worker_id}_{os.getpid()}")
-    with Service(tmp_path, database_url=url) as service:
+    with Service(tmp_path, database_url=url, background=False) as service:
         account = await service.account("drained")
         today = datetime.now(UTC).date()
         async with account.client() as client:

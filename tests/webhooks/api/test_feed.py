@@ -205,7 +205,9 @@ async def test_a_stopping_service_answers_waiting_requests(
 ) -> None:
     """The drain time is shorter than the wait, so a request that kept waiting would lose its connection."""
     url = await migrated_database(f"ending_{worker_id}_{os.getpid()}")
-    with Service(tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8) as service:
+    with Service(
+        tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8, background=False
+    ) as service:
         account = await service.account("shop")
         async with account.client() as client:
             hook = (await client.post("/webhooks", json={"events": ["*"]})).json()["data"]
