@@ -55,7 +55,7 @@ class PortalService:
 async def _start(folder: Path, name: str) -> AsyncIterator[PortalService]:
     """Start a service with open sign-up that can deliver webhooks to localhost; its mail server is never reached."""
     url = await migrated_database(name)
-    mail = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "noreply@example.com"}
+    mail: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "noreply@example.com"}
     with Service(folder, database_url=url, workers=1, sign_up="open", webhook_allow=LOOPBACK, **mail) as service:
         db = Database(url, size=2)
         yield PortalService(service, db, load(service.environment, database_url=url))
