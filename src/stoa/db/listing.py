@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.db.query import Executor
 
-# With a parameter as its limit, PostgreSQL plans a list anew for each request, because it cannot compare the cost of a general
+# With a parameter as its limit, PostgreSQL plans a list again for each request, because it cannot compare the cost of a general
 # plan. Lists with one of these page sizes and without filters have the limit in their statement.
 USUAL_PAGES = frozenset({50, 100, 250})
 
