@@ -16,7 +16,7 @@ async def submit_setup(user: User, password: str = PASSWORD) -> str:
     """Submit the setup form with a valid code; return the secret."""
     await user.open("/portal/account/two-factor")
     secret, encrypted = read_page(user)
-    fields = {"encrypted": encrypted, "code": pyotp.TOTP(secret).now(), "password": password}
+    fields = {"sealed": encrypted, "code": pyotp.TOTP(secret).now(), "password": password}
     await user.submit("/portal/account/two-factor", fields)
     return secret
 
@@ -30,7 +30,7 @@ async def turn_on(user: User) -> tuple[str, list[str]]:
 
 def read_page(user: User) -> tuple[str, str]:
     secret = re.search(r'id="totp-key">([A-Z2-7 ]+)<', user.text)
-    encrypted = re.search(r'name="encrypted" value="(\w+)"', user.text)
+    encrypted = re.search(r'name="sealed" value="(\w+)"', user.text)
     assert secret
     assert encrypted
     return secret[1].replace(" ", ""), encrypted[1]
@@ -114,7 +114,7 @@ async def test_guessing_codes_locks_the_two_factor(
 async def test_a_mistyped_first_code_keeps_the_scanned_key(maria: User) -> None:
     await maria.open("/portal/account/two-factor")
     secret, encrypted = read_page(maria)
-    await maria.submit("/portal/account/two-factor", encrypted=encrypted, code="000000", password=PASSWORD)
+    await maria.submit("/portal/account/two-factor", sealed=encrypted, code="000000", password=PASSWORD)
     assert maria.response.status_code == 422
     assert read_page(maria)[0] == secret
 
@@ -124,7 +124,7 @@ async def test_a_key_encrypted_for_another_account_is_refused(maria: User, zeno:
     secret, encrypted = read_page(maria)
     await zeno.open("/portal/account/two-factor")
     await zeno.submit(
-        "/portal/account/two-factor", encrypted=encrypted, code=pyotp.TOTP(secret).now(), password=PASSWORD
+        "/portal/account/two-factor", sealed=encrypted, code=pyotp.TOTP(secret).now(), password=PASSWORD
     )
     assert zeno.response.status_code == 422
 

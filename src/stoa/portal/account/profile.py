@@ -38,7 +38,8 @@ class ConfirmationForm(msgspec.Struct):
 class SetupForm(msgspec.Struct):
     code: Code
     password: Password
-    encrypted: Annotated[str, text("Start again.", min_length=1, max_length=500)]
+    # The name in the form of the previous release, which may have rendered the page.
+    sealed: Annotated[str, text("Start again.", min_length=1, max_length=500)]
 
 
 _Kinds = Annotated[list[Annotated[str, text("Choose from the list.", max_length=40)]], msgspec.Meta(max_length=40)]
@@ -160,7 +161,7 @@ async def two_factor_set_up(visit: Visit) -> View | Redirect:
     secret = two_factor.new_secret()
     if visit.submitted is not None:  # the code was mistyped: keep the secret that the phone has scanned
         try:
-            secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, visit.submitted.values["encrypted"][-1])
+            secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, visit.submitted.values["sealed"][-1])
         except (Undecryptable, ValueError, KeyError):
             visit.submitted = None
     qr_code = segno.make(two_factor.provisioning_uri(secret, me.email), error="m", micro=False)
@@ -168,7 +169,7 @@ async def two_factor_set_up(visit: Visit) -> View | Redirect:
     context = {
         "qr_code": Markup(svg),  # noqa: S704 - SVG from the library, for our own URI
         "secret": " ".join(secret[start : start + 4] for start in range(0, len(secret), 4)),
-        "encrypted": two_factor.encrypt_setup_secret(visit.by, me.account_id, secret),
+        "sealed": two_factor.encrypt_setup_secret(visit.by, me.account_id, secret),
     }
     return View("account/two_factor.html", context, secret=True)
 
@@ -180,7 +181,7 @@ async def turn_on_two_factor(visit: Visit, form: SetupForm) -> View | Redirect:
         return Redirect(ACCOUNT, "Two-factor authentication is already on.", "")
     await _confirm(visit, form.password, "password")
     try:
-        secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, form.encrypted)
+        secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, form.sealed)
         codes = await two_factor.turn_on(visit.by, me.account_id, secret, form.code)
     except (Undecryptable, ValueError) as error:
         raise FormError({"": "This page has expired. Scan the new QR code."}) from error
