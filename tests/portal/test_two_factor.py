@@ -123,9 +123,7 @@ async def test_a_key_encrypted_for_another_account_is_refused(maria: User, zeno:
     await maria.open("/portal/account/two-factor")
     secret, encrypted = read_page(maria)
     await zeno.open("/portal/account/two-factor")
-    await zeno.submit(
-        "/portal/account/two-factor", sealed=encrypted, code=pyotp.TOTP(secret).now(), password=PASSWORD
-    )
+    await zeno.submit("/portal/account/two-factor", sealed=encrypted, code=pyotp.TOTP(secret).now(), password=PASSWORD)
     assert zeno.response.status_code == 422
 
 
