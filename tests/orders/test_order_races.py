@@ -1,4 +1,7 @@
-"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call is lost: one that is shed succeeds when it is repeated."""
+"""Concurrent calls on the same orders and stock: no unit is sold twice, no effect happens twice, and no call is lost.
+
+A call that is shed succeeds when it is repeated.
+"""
 
 import asyncio
 import random
