@@ -1,7 +1,7 @@
 /** One attempt of a request: sent with `fetch`, and read in full unless it is streamed. */
 import { ConnectionFailed } from "./errors.js";
 
-export const VERSION = "0.3.0";
+export const VERSION = "0.4.0-dev.0";
 
 /** A request, which is the same in every attempt. */
 export interface Outgoing {
