@@ -1,5 +1,6 @@
 """The bytes of responses that a worker holds because their clients do not take them, and the clients that it disconnects."""
 
+import asyncio
 import fcntl
 import math
 import os
@@ -8,8 +9,9 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,6 +38,10 @@ class Waiting(msgspec.Struct, frozen=True):
     acked: int  # bytes that the client has taken since it connected
 
 
+T = TypeVar("T")
+Cut: TypeAlias = tuple[Waiting, str]  # a client to disconnect, and the limit that was exceeded
+
+
 class UnsentResponses:
     """An upper bound of the bytes, which costs one addition per response, and their measurement if it exceeds a limit.
 
@@ -58,26 +64,44 @@ class UnsentResponses:
         ] = {}  # by inode, when a connection was found waiting, and `acked` then
         self._measured = 0
         self._measure_at = 0.0
+        self._measuring: asyncio.Task[None] | None = None
 
-    def exceeded(self) -> bool:
+    async def exceeded(self) -> bool:
         """Whether the limit is exceeded although the slowest clients were disconnected.
 
-        Worth a call only if `at_most` is above `check_above`.
+        Worth a call only if `at_most` is above `check_above`. It waits for a measurement only if much was sent since the last.
         """
-        return self.measure() > self._limit
+        grown = self.at_most > self._measured + self._limit
+        if grown or time.monotonic() >= self._measure_at:
+            measuring = self._begin()
+            if grown:
+                await asyncio.shield(measuring)
+        return self._measured > self._limit
 
-    def measure(self) -> int:
-        """The bytes, measured now or a moment ago."""
-        now = time.monotonic()
-        if now >= self._measure_at or self.at_most > self._measured + self._limit:
-            started = time.thread_time()  # of the CPU: a busy machine must not make measurements rare
-            waiting = list(_waiting(self._port))
-            self._found = {each.inode: self._found.get(each.inode, (now, each.acked)) for each in waiting}
-            others = self._kept.total() - sum(self._kept[each.peer] for each in waiting)
-            left = self._disconnect_slowest(waiting, now, self._limit - others)
-            self._measured = self.at_most = others + sum(map(self._held, left))
-            self._measure_at = now + _SHARE * (time.thread_time() - started)
+    async def measure(self) -> int:
+        """The bytes, measured now."""
+        await asyncio.shield(self._begin())
         return self._measured
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._measuring is None or self._measuring.done():
+            self._measuring = asyncio.create_task(self._measure())
+        return self._measuring
+
+    async def _measure(self) -> None:
+        """Measure in a thread: there may be thousands of connections, and requests go on meanwhile."""
+        handed_over = self.at_most
+        waiting, seconds = await asyncio.to_thread(_timed, lambda: list(_waiting(self._port)))
+        now = time.monotonic()
+        self._found = {each.inode: self._found.get(each.inode, (now, each.acked)) for each in waiting}
+        others = self._kept.total() - sum(self._kept[each.peer] for each in waiting)
+        left, slowest = self._slowest(waiting, now, self._limit - others)
+        closed, more_seconds = await asyncio.to_thread(_timed, lambda: [_disconnected(each) for each, _ in slowest])
+        for (_, reason), was_open in zip(slowest, closed, strict=True):
+            self.closed[reason] += was_open
+        self._measured = others + sum(map(self._held, left))
+        self.at_most = self._measured + self.at_most - handed_over
+        self._measure_at = time.monotonic() + _SHARE * (seconds + more_seconds)
 
     @contextmanager
     def keeping(self, peer: Peer, size: int) -> Generator[None]:
@@ -101,20 +125,24 @@ class UnsentResponses:
     def _held(self, waiting: Waiting) -> int:
         return waiting.unsent + WHOLE_BYTES + self._kept[waiting.peer]
 
-    def _disconnect_slowest(self, waiting: Sequence[Waiting], now: float, limit: int) -> list[Waiting]:
-        """Disconnect the slowest clients of each address, then of all, that exceed a limit; returns the others."""
+    def _slowest(self, waiting: Sequence[Waiting], now: float, limit: int) -> tuple[list[Waiting], list[Cut]]:
+        """The slowest clients of each address, then of all, that exceed a limit; the others come first in the result."""
         of_address: dict[str, list[Waiting]] = {}
         for each in sorted(waiting, key=lambda each: self._speed(each, now)):
             of_address.setdefault(address_of(self._clients.get(each.peer, each.peer[0])), []).append(each)
-        left = [each for group in of_address.values() for each in self._cut(group, self._limit_of_address, "address")]
-        return self._cut(sorted(left, key=lambda each: self._speed(each, now)), limit, "worker")
+        left, cut = list[Waiting](), list[Cut]()
+        for group in of_address.values():
+            left += self._within(group, self._limit_of_address, "address", cut)
+        left.sort(key=lambda each: self._speed(each, now))
+        return self._within(left, limit, "worker", cut), cut
 
     def _speed(self, waiting: Waiting, now: float) -> tuple[float, int]:
         """The bytes per second that the client takes since it was found, if that was before, and all that it has taken."""
         since, acked = self._found[waiting.inode]
         return (waiting.acked - acked) / (now - since) if now > since else math.inf, waiting.acked
 
-    def _cut(self, slowest_first: list[Waiting], limit: int, reason: str) -> list[Waiting]:
+    def _within(self, slowest_first: list[Waiting], limit: int, reason: str, cut: list[Cut]) -> list[Waiting]:
+        """Those that stay within the limit, or below it if it is exceeded; the others are added to `cut`."""
         held = sum(map(self._held, slowest_first))
         if held <= limit:
             return slowest_first
@@ -122,8 +150,14 @@ class UnsentResponses:
             if held <= limit * _RELIEVED:
                 return slowest_first[count:]
             held -= self._held(each)
-            self.closed[reason] += _disconnected(each)
+            cut.append((each, reason))
         return []
+
+
+def _timed(work: Callable[[], list[T]]) -> tuple[list[T], float]:
+    """What the work returns, and the time of the CPU that it took: a busy machine must not make measurements rare."""
+    started = time.thread_time()
+    return work(), time.thread_time() - started
 
 
 def _waiting(port: int) -> Iterator[Waiting]:
