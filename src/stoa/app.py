@@ -187,7 +187,7 @@ class Application:
             try:
                 check_headers(scope)
                 unsent = self._unsent
-                if unsent.at_most > unsent.check_above and await unsent.exceeded() and scope["path"] not in site.HEALTH:
+                if unsent.at_most > unsent.check_above and unsent.exceeded() and scope["path"] not in site.HEALTH:
                     raise overloaded("unsent")
                 if scope["path"].startswith(_FOR_APPS):
                     await self._site(scope, receive, observed)

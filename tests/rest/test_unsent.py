@@ -32,7 +32,7 @@ async def test_a_large_response_counts_until_its_last_part_is_sent() -> None:
     for length in (size, 1):
         await send_response(ignore, Response(200, [], b"x" * length), unsent, PEER)
     assert unsent.at_most == size + 1
-    assert not await unsent.exceeded(), "no client has left anything"
+    assert not unsent.exceeded(), "no client has left anything"
 
 
 class Connection:
@@ -126,7 +126,7 @@ async def test_above_the_limit_the_slowest_clients_are_disconnected(
         silent.append(connect())
     assert unsent.closed == {"worker": sum(each.closed for each in silent)}
     assert not reader.closed, "it takes more than the silent ones"
-    assert not await unsent.exceeded(), "others are served"
+    assert not unsent.exceeded(), "others are served"
 
 
 async def test_the_clients_of_one_address_are_bounded_also_behind_a_proxy(

@@ -225,7 +225,7 @@ class Dispatcher:
             raise overloaded("in_flight")
         if self._database.saturated:
             raise overloaded("database")
-        if unsent.at_most > unsent.check_above and await unsent.exceeded():
+        if unsent.at_most > unsent.check_above and unsent.exceeded():
             raise overloaded("unsent")
         store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
         if store is None:

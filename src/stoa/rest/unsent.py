@@ -9,9 +9,8 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +22,7 @@ WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at on
 _SIOCOUTQNSD = 0x894B  # of Linux: the bytes of a TCP connection that were not sent
 _TCP_INFO_BYTES, _BYTES_ACKED = 128, 120  # of `struct tcp_info`: its size up to this member, and where it is
 _ABORT = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent is dropped when the connection is closed
+_STEP = 100  # connections; one takes about 5 us
 _SHARE = 20  # measurements may take one part in this many of the time
 _RELIEVED = 3 / 4  # of a limit: what is left after clients were disconnected, so that not each request disconnects one
 _MOST_CLIENTS = 20_000  # behind proxies; twice the connections that a worker accepts
@@ -36,10 +36,6 @@ class Waiting(msgspec.Struct, frozen=True):
     peer: Peer
     unsent: int
     acked: int  # bytes that the client has taken since it connected
-
-
-T = TypeVar("T")
-Cut: TypeAlias = tuple[Waiting, str]  # a client to disconnect, and the limit that was exceeded
 
 
 class UnsentResponses:
@@ -66,16 +62,13 @@ class UnsentResponses:
         self._measure_at = 0.0
         self._measuring: asyncio.Task[None] | None = None
 
-    async def exceeded(self) -> bool:
+    def exceeded(self) -> bool:
         """Whether the limit is exceeded although the slowest clients were disconnected.
 
-        Worth a call only if `at_most` is above `check_above`. It waits for a measurement only if much was sent since the last.
+        Worth a call only if `at_most` is above `check_above`.
         """
-        grown = self.at_most > self._measured + self._limit
-        if grown or time.monotonic() >= self._measure_at:
-            measuring = self._begin()
-            if grown:
-                await asyncio.shield(measuring)
+        if self._grown or time.monotonic() >= self._measure_at:
+            self._begin()
         return self._measured > self._limit
 
     async def measure(self) -> int:
@@ -83,25 +76,39 @@ class UnsentResponses:
         await asyncio.shield(self._begin())
         return self._measured
 
+    async def room(self) -> None:
+        """Wait for a measurement if much was handed to the server since the last; for large responses."""
+        if self._grown:
+            await self.measure()
+
+    @property
+    def _grown(self) -> bool:
+        return self.at_most > self._measured + self._limit
+
     def _begin(self) -> asyncio.Task[None]:
         if self._measuring is None or self._measuring.done():
             self._measuring = asyncio.create_task(self._measure())
         return self._measuring
 
     async def _measure(self) -> None:
-        """Measure in a thread: there may be thousands of connections, and requests go on meanwhile."""
-        handed_over = self.at_most
-        waiting, seconds = await asyncio.to_thread(_timed, lambda: list(_waiting(self._port)))
+        """Measure in short steps: there may be thousands of connections, and requests go on meanwhile."""
+        handed_over, spent, waiting = self.at_most, 0.0, list[Waiting]()
+        steps = _steps(self._port)
+        while True:
+            started = time.thread_time()  # of the CPU: a busy machine must not make measurements rare
+            step = next(steps, None)
+            spent += time.thread_time() - started
+            if step is None:
+                break
+            waiting += step
+            await asyncio.sleep(0)
         now = time.monotonic()
         self._found = {each.inode: self._found.get(each.inode, (now, each.acked)) for each in waiting}
         others = self._kept.total() - sum(self._kept[each.peer] for each in waiting)
-        left, slowest = self._slowest(waiting, now, self._limit - others)
-        closed, more_seconds = await asyncio.to_thread(_timed, lambda: [_disconnected(each) for each, _ in slowest])
-        for (_, reason), was_open in zip(slowest, closed, strict=True):
-            self.closed[reason] += was_open
+        left = self._disconnect_slowest(waiting, now, self._limit - others)
         self._measured = others + sum(map(self._held, left))
-        self.at_most = self._measured + self.at_most - handed_over
-        self._measure_at = time.monotonic() + _SHARE * (seconds + more_seconds)
+        self.at_most += self._measured - handed_over
+        self._measure_at = time.monotonic() + _SHARE * spent
 
     @contextmanager
     def keeping(self, peer: Peer, size: int) -> Generator[None]:
@@ -125,24 +132,20 @@ class UnsentResponses:
     def _held(self, waiting: Waiting) -> int:
         return waiting.unsent + WHOLE_BYTES + self._kept[waiting.peer]
 
-    def _slowest(self, waiting: Sequence[Waiting], now: float, limit: int) -> tuple[list[Waiting], list[Cut]]:
-        """The slowest clients of each address, then of all, that exceed a limit; the others come first in the result."""
+    def _disconnect_slowest(self, waiting: Sequence[Waiting], now: float, limit: int) -> list[Waiting]:
+        """Disconnect the slowest clients of each address, then of all, that exceed a limit; returns the others."""
         of_address: dict[str, list[Waiting]] = {}
         for each in sorted(waiting, key=lambda each: self._speed(each, now)):
             of_address.setdefault(address_of(self._clients.get(each.peer, each.peer[0])), []).append(each)
-        left, cut = list[Waiting](), list[Cut]()
-        for group in of_address.values():
-            left += self._within(group, self._limit_of_address, "address", cut)
-        left.sort(key=lambda each: self._speed(each, now))
-        return self._within(left, limit, "worker", cut), cut
+        left = [each for group in of_address.values() for each in self._cut(group, self._limit_of_address, "address")]
+        return self._cut(sorted(left, key=lambda each: self._speed(each, now)), limit, "worker")
 
     def _speed(self, waiting: Waiting, now: float) -> tuple[float, int]:
         """The bytes per second that the client takes since it was found, if that was before, and all that it has taken."""
         since, acked = self._found[waiting.inode]
         return (waiting.acked - acked) / (now - since) if now > since else math.inf, waiting.acked
 
-    def _within(self, slowest_first: list[Waiting], limit: int, reason: str, cut: list[Cut]) -> list[Waiting]:
-        """Those that stay within the limit, or below it if it is exceeded; the others are added to `cut`."""
+    def _cut(self, slowest_first: list[Waiting], limit: int, reason: str) -> list[Waiting]:
         held = sum(map(self._held, slowest_first))
         if held <= limit:
             return slowest_first
@@ -150,29 +153,30 @@ class UnsentResponses:
             if held <= limit * _RELIEVED:
                 return slowest_first[count:]
             held -= self._held(each)
-            cut.append((each, reason))
+            self.closed[reason] += _disconnected(each)
         return []
 
 
-def _timed(work: Callable[[], list[T]]) -> tuple[list[T], float]:
-    """What the work returns, and the time of the CPU that it took: a busy machine must not make measurements rare."""
-    started = time.thread_time()
-    return work(), time.thread_time() - started
+def _steps(port: int) -> Iterator[list[Waiting]]:
+    """The connections to this port of which the kernel could not send as much as it takes in advance, in short steps."""
+    names = os.listdir("/proc/self/fd")  # noqa: PTH208 - there may be thousands
+    for start in range(0, len(names), _STEP):
+        yield [found for name in names[start : start + _STEP] if (found := _waiting(int(name), port)) is not None]
 
 
-def _waiting(port: int) -> Iterator[Waiting]:
-    """The connections to this port of which the kernel could not send as much as it takes in advance."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - there may be thousands
-        descriptor = int(name)
-        with suppress(OSError):  # not a TCP connection, or closed meanwhile
-            if _unsent(descriptor) < KERNEL_BYTES // 2:
-                continue
-            with socket.socket(fileno=os.dup(descriptor)) as found:  # a duplicate cannot become another connection
-                if found.getsockname()[1] == port:
-                    info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-                    (acked,) = struct.unpack_from("=Q", info, _BYTES_ACKED)
-                    inode, (host, number) = os.fstat(found.fileno()).st_ino, found.getpeername()[:2]
-                    yield Waiting(inode, descriptor, (host, number), _unsent(found.fileno()), acked)
+def _waiting(descriptor: int, port: int) -> Waiting | None:
+    try:
+        if _unsent(descriptor) < KERNEL_BYTES // 2:
+            return None
+        with socket.socket(fileno=os.dup(descriptor)) as found:  # a duplicate cannot become another connection
+            if found.getsockname()[1] != port:
+                return None
+            info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+            (acked,) = struct.unpack_from("=Q", info, _BYTES_ACKED)
+            inode, (host, number) = os.fstat(found.fileno()).st_ino, found.getpeername()[:2]
+            return Waiting(inode, descriptor, (host, number), _unsent(found.fileno()), acked)
+    except OSError:  # not a TCP connection, or closed meanwhile
+        return None
 
 
 def _unsent(descriptor: int) -> int:
