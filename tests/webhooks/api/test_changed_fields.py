@@ -177,7 +177,9 @@ async def test_a_change_of_changed_applies_to_later_events(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("event", "reason"), [("product.updated", None), ("product.variant_updated", "unchanged"), ("order.created", "not_subscribed")]
 )  # fmt: skip
-async def test_a_test_send_says_whether_its_sample_would_be_sent(loopback_shop: Shop, event: str, reason: str | None) -> None:
+async def test_a_test_send_says_whether_its_sample_would_be_sent(
+    loopback_shop: Shop, event: str, reason: str | None
+) -> None:
     async with Receiver() as receiver:
         hook = await subscribe(loopback_shop, url=receiver.url, changed=["compare_at_price"], events=["product.*"])
         answer = await loopback_shop.client.post(f"/webhooks/{hook['id']}/test", json={"event": event})
