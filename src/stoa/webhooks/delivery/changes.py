@@ -20,10 +20,10 @@ class Changes:
     """The recorded changes of one event, decoded when a subscription first needs them."""
 
     def __init__(self, type: str, changes: str) -> None:
-        kind = EventType.known.get(type)
-        self._is_update = kind is not None and bool(kind.recorded)
-        self._paths = kind.changed_paths if kind else {}
-        self._prefix = VARIANTS if kind and kind.resource_type == "variant" else None
+        kind = EventType.known.get(type, EventType)
+        self._is_update = bool(kind.recorded)
+        self._paths = kind.changed_paths
+        self._prefix = VARIANTS if kind.resource_type == "variant" else None
         self._changes = changes
         self._pairs: dict[str, msgspec.Raw] | None = None
         self._values: dict[str, list[Any]] = {}
