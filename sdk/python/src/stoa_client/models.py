@@ -948,8 +948,8 @@ class Product(Model):
     external_id: "str | None" = absent()
     """The id of the product in your own system, unique in the store; null if none is set."""
     slug: str = absent()
-    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-    one. It need not be unique.
+    """The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+    name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
     """
     description: "str | None" = absent()
     """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so
