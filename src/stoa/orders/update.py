@@ -19,6 +19,7 @@ from stoa.orders.contract import EntryType, Order
 from stoa.orders.documents import LineState, OrderState, Parts, actor_of, author_of, check_size, parts_of
 from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
+from stoa.orders.fulfillments import located
 from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.line_items import Allocation, LineItem
 from stoa.orders.records import fulfillments_of, refunds_of, tracking_of
@@ -57,6 +58,7 @@ class Consequences(msgspec.Struct, kw_only=True):
     entries: Sequence[Entry] = ()
     no_longer_suspected: Sequence[int] = ()  # orders that lose one suspected duplicate; they are locked
     restock: bool = True
+    restock_at: Mapping[int, Sequence[Allocation]] = {}  # where returned units go, by line
     pointers: Mapping[int, str] = {}  # of lines in the request body, by their ids
 
 
@@ -82,7 +84,7 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     include = members["prices_include_tax"]
     lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
-    fulfillments = fulfillments_of(members)
+    fulfillments = located(fulfillments_of(members), lines)
     return OrderState(
         lines=lines,
         fulfillments=fulfillments,
@@ -136,7 +138,7 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
         if sqlstate(error) == OUT_OF_RANGE:
             raise customer_sum_too_large(call) from error
         raise
-    effects = stock_effects(before, order, restock=consequences.restock)
+    effects = stock_effects(before, order, restock=consequences.restock, restock_at=consequences.restock_at)
     if effects:
         await _move_stock(call, order, effects, consequences.pointers)
     return One(stored.doc, stored.version)
@@ -209,7 +211,7 @@ async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], 
             location=effect.location,
             on_hand=effect.on_hand,
             reserved=effect.reserved,
-            reason="return" if effect.kind == "restock" else "order",
+            reason="return" if effect.returned else "order",
             reference=str(order.number),
             order_id=order.id,
             movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}/{effect.location}",
