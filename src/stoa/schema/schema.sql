@@ -895,6 +895,7 @@ CREATE INDEX products_created_at_idx ON products (store_id, created_at, id) WHER
 CREATE UNIQUE INDEX products_external_id_key ON products (store_id, external_id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_name_idx ON products (store_id, name, id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_price_idx ON products (store_id, price, id) WHERE (deleted_at IS NULL);
+CREATE INDEX products_slug_idx ON products (store_id, slug) WHERE (deleted_at IS NULL);
 CREATE INDEX products_status_idx ON products (store_id, status, id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_updated_at_idx ON products (store_id, updated_at, id);
 COMMENT ON TABLE products IS 'store';
