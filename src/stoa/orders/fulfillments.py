@@ -71,28 +71,6 @@ def location_of(units: Collection[FulfilledUnits]) -> str | None:
     return codes.pop() if len(codes) == 1 else None
 
 
-def located(fulfillments: Sequence[FulfillmentState], lines: Sequence[LineState]) -> list[FulfillmentState]:
-    """Fulfillments with the allocations of their units, which the previous release does not store.
-
-    The first units of a line item are the shipped ones, in the order of the fulfillments.
-    """
-    if all(line.allocations for each in fulfillments for line in each.line_items):
-        return list(fulfillments)
-    allocations = {line.id: line.allocations for line in lines}
-    position = dict.fromkeys(allocations, 0)
-    found: list[FulfillmentState] = []
-    for each in fulfillments:
-        units: list[FulfilledUnits] = []
-        for line in each.line_items:
-            start = position.get(line.line_item_id, 0)
-            position[line.line_item_id] = start + line.quantity
-            taken = line.allocations or between(allocations.get(line.line_item_id, ()), start, start + line.quantity)
-            units.append(msgspec.structs.replace(line, allocations=taken))
-        location = each.location if each.voided_at else location_of(units)
-        found.append(msgspec.structs.replace(each, line_items=units, location=location))
-    return found
-
-
 def void(order: OrderState, fulfillment_id: int, now: str, active: Collection[str], untracked: Collection[int]) -> None:
     """Undo a shipment: its units are to be shipped again, and are reserved if the order reserves units.
 

@@ -52,7 +52,7 @@ class FulfillmentLine(msgspec.Struct):
         list[Allocation],
         added(2),
         Meta(
-            description="The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and no location was named, or an earlier release shipped it."
+            description="The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and no location was named, or an earlier release of Stoa shipped it."
         ),
     ] = []
 

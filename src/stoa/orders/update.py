@@ -19,7 +19,6 @@ from stoa.orders.contract import EntryType, Order
 from stoa.orders.documents import LineState, OrderState, Parts, actor_of, author_of, check_size, parts_of
 from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.fulfillments import located
 from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.line_items import Allocation, LineItem
 from stoa.orders.records import fulfillments_of, refunds_of, tracking_of
@@ -84,7 +83,7 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     include = members["prices_include_tax"]
     lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
-    fulfillments = located(fulfillments_of(members), lines)
+    fulfillments = fulfillments_of(members)
     return OrderState(
         lines=lines,
         fulfillments=fulfillments,
@@ -174,6 +173,8 @@ async def _allocate(call: Call, before: OrderState, order: OrderState, pointers:
     active = active_locations(call.store)
     await _find_untracked(call, before, order)
     growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
+    if any(line.location not in (None, *active) for line in growing):  # it may be newer than the cached ones
+        active = frozenset(await queries.ACTIVE_LOCATIONS.all(call.db, call.store_id))
     levels: Levels | None = None
     if growing and len(active) > 1:
         customers = [order.customer_id] if order.customer_id is not None else []
