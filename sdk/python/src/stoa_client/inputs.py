@@ -835,8 +835,8 @@ class NewProduct(TypedDict):
     external_id: NotRequired[str | None]
     """The id of the product in your own system, unique in the store; null if none is set."""
     slug: NotRequired[str | None]
-    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-    one. It need not be unique.
+    """The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+    name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
     """
     description: NotRequired[str | None]
     """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so
@@ -1177,8 +1177,8 @@ class ProductChanges(TypedDict):
     external_id: NotRequired[str | None]
     """The id of the product in your own system, unique in the store; null if none is set."""
     slug: NotRequired[str | None]
-    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-    one. It need not be unique.
+    """The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+    name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
     """
     description: NotRequired[str | None]
     """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so

@@ -483,7 +483,7 @@ class FulfillmentLine(Model):
     """The shipped units of this line item, at least 1."""
     allocations: "list[Allocation]" = absent()
     """The locations that the units were shipped from. Empty if they are not known: the line item is not tracked
-    and no location was named, or an earlier release shipped it.
+    and no location was named, or an earlier release of Stoa shipped it.
     """
 
 
@@ -954,8 +954,8 @@ class Product(Model):
     external_id: "str | None" = absent()
     """The id of the product in your own system, unique in the store; null if none is set."""
     slug: str = absent()
-    """The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-    one. It need not be unique.
+    """The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+    name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
     """
     description: "str | None" = absent()
     """The text about the product, up to 65,535 characters; null if none is set. Stoa stores it unchanged, so

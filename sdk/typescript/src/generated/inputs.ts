@@ -584,8 +584,8 @@ export interface NewProduct {
   /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
   /**
-   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-   * one. It need not be unique.
+   * The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+   * name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
    */
   slug?: string | null;
   /**
@@ -1013,8 +1013,8 @@ export interface ProductChanges {
   /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
   /**
-   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-   * one. It need not be unique.
+   * The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+   * name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
    */
   slug?: string | null;
   /**

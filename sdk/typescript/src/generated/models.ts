@@ -414,7 +414,7 @@ export interface FulfillmentLine {
   quantity: number;
   /**
    * The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and
-   * no location was named, or an earlier release shipped it.
+   * no location was named, or an earlier release of Stoa shipped it.
    */
   allocations: Allocation[];
 }
@@ -821,8 +821,8 @@ export interface Product {
   /** The id of the product in your own system, unique in the store; null if none is set. */
   external_id: string | null;
   /**
-   * The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send
-   * one. It need not be unique.
+   * The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the
+   * name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique.
    */
   slug: string;
   /**
