@@ -210,11 +210,11 @@ async def test_a_person_moves_a_reservation_to_another_location(shop: Shop, mari
     await maria.open(url)
     assert f"{url}/move" not in maria.text  # there is no other location
     await open_locations(shop, east=20)
-    await spread(shop, "LS-S", east=2)
+    await spread(shop, "LS-S", east=1)
     await maria.open(url)
     assert f"{url}/move" in maria.text
     await act(maria, f"{url}/move", line_item_id=str(line), location="east")
-    assert "Available is 2" in maria.text
+    assert "Available is 1" in maria.text
     item = {"sku": "LS-S", "quantity": 5, "location": "east"}
     assert (await shop.client.post("/products/inventory/adjustments", json={"items": [item]})).status_code == 200
     await act(maria, f"{url}/move", line_item_id=str(line), location="")
