@@ -673,6 +673,23 @@ CREATE INDEX notifications_subject_idx ON notifications (account_id, kind, subje
 CREATE INDEX notifications_unread_idx ON notifications (account_id) WHERE (shown AND (read_at IS NULL));
 COMMENT ON TABLE notifications IS 'global';
 
+CREATE TABLE order_allocations (
+    store_id bigint NOT NULL,
+    order_id bigint NOT NULL,
+    line_id  bigint NOT NULL,
+    location text NOT NULL,
+    reserved bigint NOT NULL,
+    shipped  bigint NOT NULL,
+    CONSTRAINT order_allocations_pkey PRIMARY KEY (store_id, order_id, line_id, location),
+    CONSTRAINT order_allocations_order_fkey FOREIGN KEY (store_id, order_id) REFERENCES orders(store_id, id) ON DELETE CASCADE,
+    CONSTRAINT order_allocations_location_check CHECK (location <> 'default'::text),
+    CONSTRAINT order_allocations_units_check CHECK (reserved >= 0 AND shipped >= 0)
+);
+ALTER TABLE order_allocations
+    ALTER COLUMN store_id SET (n_distinct = 1);
+CREATE INDEX order_allocations_location_idx ON order_allocations (store_id, location, order_id);
+COMMENT ON TABLE order_allocations IS 'store';
+
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
     order_id   bigint NOT NULL,
@@ -763,6 +780,7 @@ CREATE TABLE orders (
     tail                 text GENERATED ALWAYS AS ((((',"suspected_duplicates_count":'::text || suspected_duplicates) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
+    shipped_at           timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
@@ -794,6 +812,7 @@ CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_stat
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
+CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);

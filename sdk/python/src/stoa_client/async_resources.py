@@ -832,9 +832,10 @@ class AsyncOrdersProducts(AsyncResource):
     ) -> Any:
         """Change or remove a line item of an order.
 
-        Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one
-        cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version
-        of the order. Returns the whole order.
+        Reserves or releases the difference in stock. A `location` moves the reservation of all units that are
+        not shipped there, or fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last
+        one cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the
+        version of the order. Returns the whole order.
 
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """

@@ -596,6 +596,10 @@ class LineChanges(TypedDict):
     """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 100 values of your own, by key. All apps of the store see them."""
+    location: NotRequired[str | None]
+    """The code of the location where the units that are not shipped are to be reserved: they move there, all or
+    none. Null leaves them where they are, and reserves further units by the priority of locations.
+    """
 
 
 class NewAddress(TypedDict):
@@ -1671,6 +1675,22 @@ class ListOrdersQuery(TypedDict, total=False):
     """At most this value."""
     created_at_lt: datetime | str
     """Less than this value."""
+    shipped_at: datetime | str
+    """The time of the last shipment, or a range of it. Voided shipments do not count."""
+    shipped_at_gte: datetime | str
+    """At least this value."""
+    shipped_at_gt: datetime | str
+    """Greater than this value."""
+    shipped_at_lte: datetime | str
+    """At most this value."""
+    shipped_at_lt: datetime | str
+    """Less than this value."""
+    location: OneOrMore[str]
+    """Orders with units that are reserved at, or were shipped from, one of these locations, by code."""
+    fulfillable_at: str
+    """Open orders whose unshipped units are all reserved at this location or available there, by its code. Line
+    items that are custom or not tracked are always available.
+    """
     tag: str
     """Orders with this tag, ignoring case."""
     q: str

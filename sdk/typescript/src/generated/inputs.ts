@@ -303,6 +303,11 @@ export interface LineChanges {
   tax_lines?: readonly NewTaxLine[] | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /**
+   * The code of the location where the units that are not shipped are to be reserved: they move there, all or none.
+   * Null leaves them where they are, and reserves further units by the priority of locations.
+   */
+  location?: string | null;
 }
 
 /** An address to create. */
@@ -1507,6 +1512,15 @@ export interface ListOrdersQuery {
   placed_at?: Time | Range<Time> | undefined;
   /** The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier. */
   created_at?: Time | Range<Time> | undefined;
+  /** The time of the last shipment, or a range of it. Voided shipments do not count. */
+  shipped_at?: Time | Range<Time> | undefined;
+  /** Orders with units that are reserved at, or were shipped from, one of these locations, by code. */
+  location?: OneOrMore<string> | undefined;
+  /**
+   * Open orders whose unshipped units are all reserved at this location or available there, by its code. Line items
+   * that are custom or not tracked are always available.
+   */
+  fulfillable_at?: string | undefined;
   /** Orders with this tag, ignoring case. */
   tag?: string | undefined;
   /** Each word must be the beginning of a word of the contact's name or email address, or of the order number. */
