@@ -45,6 +45,13 @@ class OrderFulfillmentUpdated(Event):
     resource = Order
 
 
+class OrderPaymentRecorded(Event):
+    """Money was paid; `changes.payments` has the new payment."""
+
+    name, scope, resource_type = "order.payment_recorded", "orders:read", "order"
+    resource = Order
+
+
 class OrderRefunded(Event):
     """Money was refunded; `changes.refunds` has the new refund."""
 
@@ -99,7 +106,7 @@ _BY_STATUS = (*_QUANTITIES, "allocations")
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
 _SUMS = frozenset({"total", "totals", "amount_due", "balance"})
 # Lists of which a change shows only the entries that differ.
-_RECORDS = ("fulfillments", "refunds")
+_RECORDS = ("fulfillments", "refunds", "payments")
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
@@ -142,7 +149,7 @@ def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
 
 
 def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
-    """The events of new and changed fulfillments and of a new refund."""
+    """The events of new and changed fulfillments, of a new payment and of a new refund."""
     events: list[tuple[type[Event], Changes]] = []
     if "fulfillments" in changes:
         old, new = changes["fulfillments"]
@@ -152,6 +159,10 @@ def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
         if old:
             changed = [each for each in new if each["id"] in known]
             events.append((OrderFulfillmentUpdated, {"fulfillments": (old, changed), **along}))
+    if "payments" in changes:
+        paid = [each for each in changes["payments"][1] if each["kind"] == "payment"]
+        along = {name: changes[name] for name in (*_PAYMENT_FIELDS, *_SUMS) if name in changes}
+        events += [(OrderPaymentRecorded, {"payments": ([], [each]), **along}) for each in paid]
     if "refunds" in changes:
         names = {"refunds", *_PAYMENT_FIELDS, *_SUMS}
         events.append((OrderRefunded, {name: pair for name, pair in changes.items() if name in names}))

@@ -2,25 +2,15 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from stoa import money
-from stoa.events.outbox import Actor
+from stoa.orders.balances import share_of
 from stoa.orders.bodies import NewRefund
 from stoa.orders.contract import RefundExceedsPayment
 from stoa.orders.documents import LineState, OrderState
 from stoa.orders.fulfillments import take_back
+from stoa.orders.payments import Occasion, check_external_id, record
 from stoa.orders.records import MOST_REFUNDS, RefundedUnits, RefundState
 from stoa.rest.problems import Fault, ValidationFailed, counted
-
-
-class Occasion(msgspec.Struct, frozen=True):
-    """When a refund is made, by whom, and why."""
-
-    now: str
-    actor: Actor
-    reason: str | None = None
-    note: str | None = None
 
 
 def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int) -> None:
@@ -30,6 +20,7 @@ def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int)
     shares = [_share(order, line, quantity) for line, quantity in lines]
     amount = money.to_minor(given.amount, digits) if given.amount is not None else sum(shares) + shipping
     _check_amount(order, given, amount, shipping, digits)
+    check_external_id(order, occasion.external_id, "/refund/external_id", digits)
     if given.amount is not None:
         shares = _divided(amount - shipping, shares if any(shares) else [quantity for _, quantity in lines])
     units = [
@@ -68,7 +59,7 @@ def add_refund(
         created_at=occasion.now,
     )
     order.refunds = [*order.refunds, new]
-    order.payment_status = "refunded" if order.amount_refunded == order.amount_paid else "partially_refunded"
+    record(order, "refund", amount, occasion, pointer=pointer)
 
 
 def _lines(order: OrderState, given: NewRefund) -> list[tuple[LineState, int]]:
@@ -105,12 +96,7 @@ def _refunded_units(order: OrderState, line_id: int) -> int:
 def _share(order: OrderState, line: LineState, quantity: int) -> int:
     """The part of a line's total for its next units: what all refunded units get then, minus what they got before."""
     before = _refunded_units(order, line.id)
-    return share_of(line, before + quantity) - share_of(line, before)
-
-
-def share_of(line: LineState, units: int) -> int:
-    """What the first units of a line get together: their part of its total, rounded down once."""
-    return line.total * units // line.quantity
+    return share_of(line.total, before + quantity, line.quantity) - share_of(line.total, before, line.quantity)
 
 
 def _divided(amount: int, weights: Sequence[int]) -> list[int]:

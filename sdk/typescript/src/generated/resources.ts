@@ -477,7 +477,7 @@ export class Orders extends Resource {
   }
 
   /**
-   * Change the status of an order, ship it, refund it, or several of these.
+   * Change the status of an order, record a payment, ship it, refund it, or several of these.
    *
    * Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is
    * released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`,
@@ -485,13 +485,15 @@ export class Orders extends Resource {
    * with `line_items` in any status; an order that is processing or cancelled keeps its status. If the order
    * already has the status, nothing changes: 200, no new version, no event. Each request that ships units adds one
    * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment, and
-   * `delivered` marks only that one; the order is delivered when all are. `refund` adds an entry to `refunds`, and
-   * `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
-   * Send an `Idempotency-Key` with a refund or a partial shipment: without one, a repeated request is a second
-   * refund or shipment.
+   * `delivered` marks only that one; the order is delivered when all are. `payment` adds an entry to `payments`: a
+   * deposit, a part, or what is due after an edit or a refund. `payment_status: paid` records a payment of
+   * `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`, or
+   * `partially_refunded` with `amount_refunded`. `payment_status`, `amount_due` and `balance` follow from the
+   * records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an `Idempotency-Key` with
+   * a partial shipment: without one, a repeated request is a second payment, refund or shipment.
    *
    * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid,
-   * RefundExceedsPayment, VersionConflict.
+   * PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
    */
   updateStatus<F extends keyof models.Order = never>(
     orderId: number,

@@ -11,7 +11,7 @@ import msgspec
 
 from stoa.orders.contract import Order
 from stoa.orders.line_items import LineItem
-from stoa.orders.rules import PAYMENTS
+from stoa.orders.payments import PAYMENTS
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.writes import VersionedForm, whole
 
@@ -33,6 +33,8 @@ class OrderForm(VersionedForm):
     delivered: bool = False
     amount: Line = ""
     shipping_amount: Line = ""
+    method: Line = ""
+    external_id: Line = ""
     shown_amount: Line = ""  # the amount in all that the page showed
     restock: bool = False
     status: Line = ""
@@ -100,9 +102,18 @@ def _refund(form: OrderForm) -> Body:
     for index, line in enumerate(lines):
         line["restock"] = form.restock
         fields[f"/refund/line_items/{index}/restock"] = "restock"
-    for name in ("amount", "shipping_amount", "reason", "note"):
+    for name in ("amount", "shipping_amount", "reason", "note", "method", "external_id"):
         fields[f"/refund/{name}"] = name
-    return Body({"refund": {"line_items": lines, **amounts, **_words(reason=form.reason, note=form.note)}}, fields)
+    words = _words(reason=form.reason, note=form.note, method=form.method, external_id=form.external_id)
+    return Body({"refund": {"line_items": lines, **amounts, **words}}, fields)
+
+
+def _pay(form: OrderForm) -> Body:
+    names = ("amount", "method", "external_id", "note")
+    if not form.amount:
+        raise FormError(amount="Enter the amount that was paid.")
+    paid = _words(amount=form.amount, method=form.method, external_id=form.external_id, note=form.note)
+    return Body({"payment": paid}, {f"/payment/{name}": name for name in names})
 
 
 def _cancel(form: OrderForm) -> Body:
@@ -175,6 +186,14 @@ ACTIONS: Mapping[str, Action] = {
         _move,
         None,
         lambda order: bool(statuses_to(order) or payments_to(order)),
+    ),
+    "pay": Action(
+        "Record payment",
+        "order.payment_recorded",
+        "The payment was recorded.",
+        _pay,
+        None,
+        lambda order: order.amount_due > 0,
     ),
     "track": Action(
         "Tracking",
