@@ -178,7 +178,7 @@ def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
             events.append((OrderFulfillmentUpdated, {"fulfillments": (old, changed), **along}))
     if "payments" in changes:
         paid = [each for each in changes["payments"][1] if each["kind"] == "payment"]
-        along = {name: changes[name] for name in (*_PAYMENT_FIELDS, *_SUMS) if name in changes}
+        along = {name: pair for name, pair in changes.items() if name in _PAYMENT_FIELDS | _SUMS}
         events += [(OrderPaymentRecorded, {"payments": ([], [each]), **along}) for each in paid]
     if "refunds" in changes:
         names = {"refunds", *_PAYMENT_FIELDS, *_SUMS}
