@@ -42,6 +42,7 @@ STATES: dict[str, type[msgspec.Struct]] = {
 # Members that callers cannot send, with the reason.
 READ_ONLY: dict[tuple[str, str], str] = {
     ("order_purchase", "payments"): "a status change records a payment",
+    ("order_purchase", "removed_line_items"): "an edit of line items records them",
 }
 # Members that no page of the portal shows, with the reason.
 NOT_SHOWN: dict[tuple[str, str], str] = {}

@@ -205,3 +205,78 @@ async def test_a_copy_has_none_of_the_payments(store: SampleStore) -> None:
     order = await store.place(("TEA", 1), payment_status="paid")
     copy = (await store.client.post(f"/orders/{order['id']}/duplicates")).json()["data"]
     assert (copy["payments"], *money(copy)) == ([], "unpaid", "0.00", "0.00", "8.00", "8.00")
+
+
+# --- units that were paid and removed --------------------------------------------------------------------------------
+
+
+async def change(store: SampleStore, order: Order, index: int, **body: Any) -> Order:
+    line = order["line_items"][index]["id"]
+    answer = await store.client.patch(f"/orders/{order['id']}/products/{line}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+async def refund_units(store: SampleStore, order: Order, index: int, units: int, **more: Any) -> httpx.Response:
+    line = {"line_item_id": order["line_items"][index]["id"], "quantity": units, **more}
+    return await store.put_status(order, refund={"line_items": [line]})
+
+
+async def test_units_that_were_paid_and_removed_are_refunded_by_line(store: SampleStore) -> None:
+    order = await store.place(("TEA", 4), ("POT-B", 1), payment_status="paid")
+    await store.skip_events()
+    fewer = await change(store, order, 0, quantity=1)
+    gone = await change(store, order, 1, quantity=0)
+    tea, pot = (line["id"] for line in order["line_items"])
+    assert gone["removed_line_items"] == [
+        {"line_item_id": tea, "sku": "TEA", "name": "Green Tea", "quantity": 3, "amount": "24.00"},
+        {"line_item_id": pot, "sku": "POT-B", "name": "Tea Pot", "quantity": 1, "amount": "45.00"},
+    ]
+    assert (*money(fewer), *money(gone)) == (
+        *("overpaid", "77.00", "0.00", "0.00", "-24.00"),
+        *("overpaid", "77.00", "0.00", "0.00", "-69.00"),
+    )
+    events = await store.events()
+    changed = next(event for event in events if event["type"] == "order.products_changed")
+    assert changed["changes"]["removed_line_items"] == [[], fewer["removed_line_items"]]
+    assert "order.updated" not in [event["type"] for event in events]
+    assert (await refund_units(store, order, 0, 3)).status_code == 200
+    settled = (await refund_units(store, order, 1, 1)).json()["data"]
+    assert [refund["amount"] for refund in settled["refunds"]] == ["24.00", "45.00"]
+    assert money(settled) == ("partially_refunded", "77.00", "69.00", "0.00", "0.00")
+    again = await refund_units(store, order, 1, 1)
+    assert codes(again) == [("/refund/line_items/0/quantity", "out_of_range")]
+    last = (await refund_units(store, order, 0, 1)).json()["data"]  # the unit that is left
+    assert (last["refunds"][-1]["amount"], last["payment_status"]) == ("8.00", "refunded")
+
+
+async def test_removed_units_are_not_restocked_by_a_refund(store: SampleStore) -> None:
+    order = await store.place(("TEA", 1), ("POT-B", 1), payment_status="paid")
+    await change(store, order, 1, quantity=0)
+    answer = await refund_units(store, order, 1, 1, restock=True)
+    assert codes(answer) == [("/refund/line_items/0/restock", "out_of_range")]
+
+
+async def test_units_that_are_added_again_are_not_refunded_twice(store: SampleStore) -> None:
+    order = await store.place(("TEA", 4), payment_status="paid")
+    assert (await change(store, order, 0, quantity=1))["removed_line_items"][0]["quantity"] == 3
+    assert (await refund_units(store, order, 0, 1)).status_code == 200
+    back = await change(store, order, 0, quantity=4)
+    [entry] = back["removed_line_items"]
+    assert (entry["quantity"], entry["amount"]) == (1, "8.00")
+    assert (await change(store, order, 0, quantity=5))["removed_line_items"] == [entry]
+
+
+async def test_units_that_are_removed_before_a_payment_are_not_listed(store: SampleStore) -> None:
+    order = await store.place(("TEA", 4))
+    await change(store, order, 0, quantity=2)
+    after = await paid(store, order, "16.00")
+    assert (after["removed_line_items"], after["payment_status"]) == ([], "paid")
+
+
+async def test_removed_units_share_the_rounding_of_the_others(store: SampleStore) -> None:
+    line = {"name": "Linen", "unit_price": "118.50", "quantity": 7, "discount_total": "0.02"}
+    order = await store.place(line_items=[line], payment_status="paid")
+    await change(store, order, 0, quantity=4)
+    amounts = [(await refund_units(store, order, 0, 1)).json()["data"]["refunds"][-1]["amount"] for _ in range(7)]
+    assert amounts == ["118.50", "118.50", "118.50", "118.49", "118.50", "118.49", "118.50"]

@@ -137,7 +137,7 @@ _STATUS_ENDPOINT = "PUT /orders/{order_id}/status"
 # Fields that have an endpoint of their own.
 ORDER_ELSEWHERE = {
     **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _STATUS_ENDPOINT),
-    **dict.fromkeys(("fulfillments", "refunds", "payments"), _STATUS_ENDPOINT),
+    **dict.fromkeys(("fulfillments", "refunds", "payments", "removed_line_items"), _STATUS_ENDPOINT),
     "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
 }
 
@@ -197,7 +197,10 @@ class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
 
     line_item_id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
     quantity: Annotated[
-        Units, Meta(description="The units to refund: at most the quantity of the line item minus refunded units.")
+        Units,
+        Meta(
+            description="The units to refund: at most those of the line item and those that were removed from it, minus refunded units."
+        ),
     ]
     restock: Annotated[
         bool,

@@ -27,7 +27,16 @@ from stoa.customers.contract import (
 from stoa.db.editions import added
 from stoa.orders.balances import PaymentStatus
 from stoa.orders.line_items import MOST_LINES, Discount, LineItem, TaxLine, Totals
-from stoa.orders.records import MOST_FULFILLMENTS, MOST_PAYMENTS, MOST_REFUNDS, Fulfillment, Payment, Refund, Tracking
+from stoa.orders.records import (
+    MOST_FULFILLMENTS,
+    MOST_PAYMENTS,
+    MOST_REFUNDS,
+    Fulfillment,
+    Payment,
+    Refund,
+    RemovedLine,
+    Tracking,
+)
 from stoa.rest.checks import Money, Time
 from stoa.rest.fields import CreatedAt, Short, ShownMetadata, UpdatedAt, Version
 from stoa.rest.problems import Refusal
@@ -297,6 +306,13 @@ class Order(msgspec.Struct):
         added(2),
         Meta(
             description=f"The payments and refunds, oldest first, at most {MOST_PAYMENTS} payments and {MOST_REFUNDS} refunds. All sums about money follow from them."
+        ),
+    ] = []
+    removed_line_items: Annotated[
+        list[RemovedLine],
+        added(2),
+        Meta(
+            description="The units that were removed from the order after something was paid. They are not part of `line_items` and `total`, and can be refunded by line."
         ),
     ] = []
 

@@ -12,12 +12,12 @@ from stoa.events.outbox import Actor
 from stoa.orders.balances import Figures, PaymentMark, PaymentStatus, share_of
 from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, Status
 from stoa.orders.line_items import Allocation
-from stoa.orders.records import FulfillmentState, PaymentState, RefundState, records_of, tracking_of
+from stoa.orders.records import FulfillmentState, PaymentState, RefundState, RemovedUnits, records_of, tracking_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
 
-_NO_RECORDS = ',"fulfillments":[],"refunds":[],"payments":[]'
+_NO_RECORDS = ',"fulfillments":[],"refunds":[],"payments":[],"removed_line_items":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
 
@@ -100,6 +100,7 @@ class OrderState(msgspec.Struct, kw_only=True):
     fulfillments: list[FulfillmentState] = []
     refunds: list[RefundState] = []
     payments: list[PaymentState] = []  # each refund has its record too
+    removed_line_items: list[RemovedUnits] = []
     parcels: list[dict[str, Any]] = []  # tracking that was added without a fulfillment
     note: str | None = None
     metadata: dict[str, Any] = {}
@@ -225,7 +226,12 @@ class Parts(msgspec.Struct):
 def parts_of(order: OrderState, digits: int) -> Parts:
     records = _NO_RECORDS
     if order.fulfillments or order.payments:
-        records = "," + json_of(records_of(order.fulfillments, order.refunds, order.payments, digits))[1:-1]
+        records = (
+            ","
+            + json_of(records_of(order.fulfillments, order.refunds, order.payments, order.removed_line_items, digits))[
+                1:-1
+            ]
+        )
     return Parts(
         head="," + json_of(purchase(order, digits))[1:-1] + records + _members(order.unknown),
         lines=json_of([line_document(line, digits) for line in order.lines]),
@@ -246,7 +252,7 @@ def check_size(parts: Parts) -> None:
 def document_of(order: OrderState, digits: int) -> dict[str, Any]:
     """An order as callers see it, without counts, times and version."""
     lines = [line_document(line, digits) for line in order.lines]
-    records = records_of(order.fulfillments, order.refunds, order.payments, digits)
+    records = records_of(order.fulfillments, order.refunds, order.payments, order.removed_line_items, digits)
     return {**purchase(order, digits), **records, "line_items": lines, **person(order)}
 
 

@@ -16,7 +16,7 @@ _STATUS_FIELDS = frozenset(
     | {"completed_at"}
 )
 _PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
-_LINE_FIELDS = frozenset({"line_items", "subtotal"})
+_LINE_FIELDS = frozenset({"line_items", "subtotal", "removed_line_items"})
 _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
 _BY_STATUS = (*_QUANTITIES, "allocations")
 # Derived fields alone cause no event; they are included in the event of the change that causes them.
@@ -100,7 +100,7 @@ class OrderProductsChanged(Event):
     name, scope, resource_type = "order.products_changed", "orders:read", "order"
     resource = Order
     # Status changes have the sums of the quantities of all line items.
-    recorded = _SUMS | {"subtotal", "line_items"}
+    recorded = _SUMS | _LINE_FIELDS
     unrecorded = frozenset(f"line_items.{name}" for name in _BY_STATUS)
 
 

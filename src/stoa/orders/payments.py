@@ -10,7 +10,7 @@ from stoa.orders.balances import PaymentStatus
 from stoa.orders.bodies import NewPayment, SetPaymentStatus
 from stoa.orders.contract import TRANSITIONS, IllegalTransition, PaymentAlreadyRecorded
 from stoa.orders.documents import OrderState
-from stoa.orders.records import MOST_PAYMENTS, PaymentKind, PaymentState, payment_document
+from stoa.orders.records import MOST_PAYMENTS, PaymentKind, PaymentState, amount_document
 from stoa.rest.problems import Fault, ValidationFailed
 
 # What an app may set in each status. `paid` records what is due; after a refund it is possible only while something is due.
@@ -76,7 +76,7 @@ def check_external_id(order: OrderState, external_id: str | None, pointer: str, 
             raise PaymentAlreadyRecorded(
                 f"Record {each.id} of the order has this external id.",
                 faults=[fault],
-                payment=payment_document(each, digits),
+                payment=amount_document(each, digits),
             )
 
 

@@ -1,4 +1,4 @@
-"""The fulfillments, refunds and payments of an order: as callers see them, in memory, and in the stored document."""
+"""The fulfillments, refunds, payments and removed units of an order: as callers see them, in memory, and in the stored document."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -155,6 +155,16 @@ class Payment(msgspec.Struct):
     created_at: Annotated[Time, Meta(description="The time at which it was recorded; with a new order, `placed_at`.")]
 
 
+class RemovedLine(msgspec.Struct):
+    """Units that were removed from a line item after something was paid for the order. They can be refunded by line."""
+
+    line_item_id: Annotated[int, Meta(description="The id of the line item, which may still have other units.")]
+    sku: Annotated[str | None, Meta(description="The SKU of the variant; null if it has none.")]
+    name: Annotated[str, Meta(description="The name of the product, or of the custom line item.")]
+    quantity: Annotated[int, Meta(description="The removed units, without those that were added again.")]
+    amount: Annotated[Money, Meta(description="What their removal took from the `total` of the line item.")]
+
+
 # --- in memory -------------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +212,15 @@ class RefundState(msgspec.Struct, frozen=True):
     unknown: dict[str, Any] = {}
 
 
+class RemovedUnits(msgspec.Struct, frozen=True):
+    line_item_id: int
+    sku: str | None
+    name: str
+    quantity: int
+    amount: int
+    unknown: dict[str, Any] = {}
+
+
 class PaymentState(msgspec.Struct, frozen=True):
     """Money that was paid or refunded. A record never changes."""
 
@@ -216,25 +235,29 @@ class PaymentState(msgspec.Struct, frozen=True):
     unknown: dict[str, Any] = {}
 
 
-def payment_document(payment: PaymentState, digits: int) -> dict[str, Any]:
-    """A payment as callers see it."""
-    document = _joined(msgspec.to_builtins(payment))
-    return {**document, "amount": money.to_text(payment.amount, digits)}
+def amount_document(record: PaymentState | RemovedUnits, digits: int) -> dict[str, Any]:
+    """A record with one amount as callers see it."""
+    return {**_joined(msgspec.to_builtins(record)), "amount": money.to_text(record.amount, digits)}
 
 
 def payments_of(members: Mapping[str, Any], digits: int) -> list[PaymentState]:
-    return [
-        msgspec.convert(
-            {**_split(each, PaymentState), "amount": money.to_minor(Decimal(each["amount"]), digits)}, PaymentState
-        )
-        for each in members["payments"]
-    ]
+    return [_amount_record(each, PaymentState, digits) for each in members["payments"]]
+
+
+def removed_of(members: Mapping[str, Any], digits: int) -> list[RemovedUnits]:
+    return [_amount_record(each, RemovedUnits, digits) for each in members["removed_line_items"]]
+
+
+def _amount_record(document: dict[str, Any], kind: type[Record], digits: int) -> Record:
+    amount = money.to_minor(Decimal(document["amount"]), digits)
+    return msgspec.convert({**_split(document, kind), "amount": amount}, kind)
 
 
 def records_of(
     fulfillments: Sequence[FulfillmentState],
     refunds: Sequence[RefundState],
     payments: Sequence[PaymentState],
+    removed: Sequence[RemovedUnits],
     digits: int,
 ) -> dict[str, Any]:
     """The members of the document, in the order of the contract."""
@@ -245,7 +268,8 @@ def records_of(
     return {
         "fulfillments": [_document(each) for each in fulfillments],
         "refunds": [_converted(_document(refund), text) for refund in refunds],
-        "payments": [payment_document(each, digits) for each in payments],
+        "payments": [amount_document(each, digits) for each in payments],
+        "removed_line_items": [amount_document(each, digits) for each in removed],
     }
 
 

@@ -21,7 +21,7 @@ from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.line_items import Allocation, LineItem
-from stoa.orders.records import fulfillments_of, payments_of, refunds_of, tracking_of
+from stoa.orders.records import fulfillments_of, payments_of, refunds_of, removed_of, tracking_of
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.products.stock_locations import active_locations
 from stoa.rest.call import Call, Store, Subject
@@ -89,6 +89,7 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
         fulfillments=fulfillments,
         refunds=refunds_of(members, digits),
         payments=payments,
+        removed_line_items=removed_of(members, digits),
         payment_mark="unpaid" if payments else members["payment_status"],
         parcels=members["tracking"][len(tracking_of(fulfillments)) :],
         **amounts,

@@ -718,7 +718,9 @@ export interface NewRefund {
 export interface NewRefundLine {
   /** The id of a line item of the order. Send each at most once. */
   line_item_id: number;
-  /** The units to refund: at most the quantity of the line item minus refunded units. */
+  /**
+   * The units to refund: at most those of the line item and those that were removed from it, minus refunded units.
+   */
   quantity: number;
   /**
    * True returns the units, which must be shipped, to stock and counts them as returned.

@@ -173,8 +173,32 @@ def _with_customer(_: Order, line: LineItem) -> int:
 
 
 def _not_refunded(order: Order, line: LineItem) -> int:
-    refunded = sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line.id)
-    return max(0, line.quantity - refunded)
+    removed = sum(each.quantity for each in order.removed_line_items if each.line_item_id == line.id)
+    return max(0, line.quantity + removed - _refunded(order, line.id))
+
+
+def _refunded(order: Order, line_id: int) -> int:
+    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
+
+
+class RemovedItem(msgspec.Struct):
+    """A line item that was removed, as the form shows it."""
+
+    id: int
+    name: str
+    sku: str | None
+    variant_title: str = ""
+    option_values: dict[str, str] = {}
+
+
+def removed_items(order: Order) -> list[tuple[RemovedItem, int]]:
+    """The line items that were removed as a whole, with their units that are not refunded yet."""
+    left = {line.id for line in order.line_items}
+    return [
+        (RemovedItem(each.line_item_id, each.name, each.sku), each.quantity - _refunded(order, each.line_item_id))
+        for each in order.removed_line_items
+        if each.line_item_id not in left
+    ]
 
 
 def voidable(order: Order) -> list[Fulfillment]:

@@ -60,7 +60,10 @@ async def store_order(visit: Visit) -> View:
         "copies": copies,
         "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
         "lines": paginate(visit, order.line_items, "lines", _LINES_PER_PAGE),
-        "names": {line.id: line.name for line in order.line_items},
+        "names": {
+            **{each.line_item_id: each.name for each in order.removed_line_items},
+            **{line.id: line.name for line in order.line_items},
+        },
         "fulfillments": paginate(visit, order.fulfillments[::-1], "fulfillments", _RECORDS_PER_PAGE),
         "payments": paginate(visit, order.payments[::-1], "payments", _RECORDS_PER_PAGE),
         "refunds": paginate(visit, order.refunds[::-1], "refunds", _RECORDS_PER_PAGE),
