@@ -12,7 +12,7 @@ import msgspec
 _READING_ORDER = (
     "quickstart", "build-an-app", "authentication", "installing", "python-sdk", "typescript-sdk", "agents",
     "pagination-and-sync", "idempotency", "errors", "products", "inventory", "imports", "order-lifecycle",
-    "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
+    "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
 )  # fmt: skip
 _CHANGELOG = "api-changelog.md"
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")

@@ -17,10 +17,11 @@ from stoa.orders import queries
 from stoa.orders.amounts import new_amounts
 from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import Contact, OrderAddress
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState
+from stoa.orders.documents import NO_CONTACT, LineState, OrderState, actor_of
 from stoa.orders.line_items import NewLine
+from stoa.orders.payments import Occasion, change_payment
 from stoa.orders.queries import Offer
-from stoa.orders.rules import change_payment, line_faults, sum_faults
+from stoa.orders.rules import line_faults, sum_faults
 from stoa.rest.call import Call, Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.limits import DOCUMENT_BYTES
@@ -81,7 +82,7 @@ def draft(
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
-    change_payment(order, body.payment_status, None)
+    change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
     return order
 
 

@@ -10,7 +10,7 @@ from stoa.db.query import Query
 from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
-_DOCUMENT = """'{"id":' || id || order_head(head, edition) || ',"line_items":' || order_items(lines, edition)
+_DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
     || order_person(person, edition) || tail"""
 
 _HOLDING = "('pending', 'processing', 'on_hold')"
@@ -75,6 +75,8 @@ LISTING = Listing(
         **comparisons("shipped_at"),
         "location": _AT_LOCATION,
         "fulfillable_at": _FULFILLABLE_AT,
+        **comparisons("paid_at"),
+        **comparisons("refunded_at"),
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
@@ -134,7 +136,7 @@ class StoredOrder(msgspec.Struct):
     moment: datetime
 
 
-_STORED = """SELECT id, version, suspected_duplicates, order_head(head, edition) AS head,
+_STORED = """SELECT id, version, suspected_duplicates, order_purchase(head, lines, edition) AS head,
                     order_items(lines, edition) AS lines, order_person(person, edition) AS person, clock_timestamp() AS moment
                FROM orders WHERE store_id = $1 AND id = $2"""
 # A copy prevents changes of the original, but no other copies.
