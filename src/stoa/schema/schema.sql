@@ -532,7 +532,7 @@ CREATE TABLE imports (
     continued_by      text,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
-    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
+    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text, 'cancelled'::text]))
 ) WITH (fillfactor = 50);
 CREATE INDEX imports_report_expires_at_idx ON imports (report_expires_at) WHERE (NOT expired);
 COMMENT ON TABLE imports IS 'store';
