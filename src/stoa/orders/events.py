@@ -39,7 +39,7 @@ class OrderFulfilled(Event):
 
 
 class OrderFulfillmentUpdated(Event):
-    """The tracking of a fulfillment changed, or it was delivered; `changes.fulfillments` has the fulfillments before and after."""
+    """The tracking of a fulfillment changed, or it was delivered or voided; `changes.fulfillments` has the fulfillments before and after."""
 
     name, scope, resource_type = "order.fulfillment_updated", "orders:read", "order"
     resource = Order

@@ -928,6 +928,10 @@ class NewRefundLine(TypedDict):
     """The units to refund: at most the quantity of the line item minus refunded units."""
     restock: NotRequired[bool]
     """True returns the units, which must be shipped, to stock and counts them as returned."""
+    location: NotRequired[str | None]
+    """With `restock`: the code of the location that the units return to. By default, it is the one that they were
+    shipped from.
+    """
 
 
 class NewSecret(TypedDict):
@@ -1144,9 +1148,14 @@ class Portion(TypedDict):
     """A quantity of one line item."""
 
     id: int
-    """The id of a line item of the order. Send each at most once."""
+    """The id of a line item of the order. Send each at most once, or once for each `location`."""
     quantity: int
     """The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."""
+    location: NotRequired[str | None]
+    """The code of the location that the units are shipped from, where they must be reserved, or return to. By
+    default, units are shipped from their `allocations` in the order of the list, and return to where they were
+    shipped from.
+    """
 
 
 class ProductBatch(TypedDict):
@@ -1249,7 +1258,7 @@ class StatusChange(TypedDict):
         | None
     ]
     """The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`.
-    Required unless `payment_status`, `tracking` or `refund` is sent.
+    Required unless `payment_status`, `tracking`, `refund` or `void` is sent.
     """
     payment_status: NotRequired[
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
@@ -1264,8 +1273,15 @@ class StatusChange(TypedDict):
     """A refund; `payment_status` follows from it."""
     tracking: NotRequired[NewTracking | None]
     """The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that
-    this request ships, or to the newest fulfillment without tracking.
+    this request ships, or to the newest fulfillment without tracking. Null removes the tracking of
+    `fulfillment_id`, if no `status` is sent.
     """
+    void: NotRequired[bool]
+    """True voids the shipment `fulfillment_id`, which must not be delivered or returned: its units are reserved
+    again, and a `shipped` order is `processing` again.
+    """
+    shipped_at: NotRequired[datetime | str | None]
+    """With the status `shipped`: the time at which the units were shipped, from 1970 to now. The default is now."""
     comment: NotRequired[str | None]
     """A text for the timeline entry of this change. The entry is internal."""
     reason: NotRequired[str | None]

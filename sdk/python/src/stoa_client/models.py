@@ -453,15 +453,25 @@ class Fulfillment(Model):
     id: int = absent()
     """1, 2, 3 and so on within the order. It never changes."""
     line_items: "list[FulfillmentLine]" = absent()
-    """The shipped units. Returns do not change them: see `returned_quantity` of the line item."""
+    """The shipped units. Returns do not change them: see `returned_quantity` of the line item. Empty once the
+    fulfillment is voided.
+    """
     tracking: "FulfillmentTracking | None" = absent()
-    """Null until tracking is sent, and after the customer is erased."""
+    """Null until tracking is sent, after it is removed, and after the customer is erased."""
     status: str = absent()
-    """`shipped`, then `delivered`. One of delivered, shipped; later releases may add values."""
+    """`shipped`, then `delivered`. A voided fulfillment stays `shipped`: see `voided_at`. One of delivered,
+    shipped; later releases may add values.
+    """
     shipped_at: datetime = absent()
-    """The time at which Stoa recorded the shipment."""
+    """The time of the shipment: that of the request unless the request named another one."""
     delivered_at: "datetime | None" = absent()
     """The time at which Stoa recorded the delivery, or null."""
+    location: "str | None" = absent()
+    """The code of the location that all units were shipped from; null if there are several, or if it is not known.
+    See `allocations` of the line items.
+    """
+    voided_at: "datetime | None" = absent()
+    """The time at which the fulfillment was voided, which returned its units to the order; else null."""
 
 
 class FulfillmentLine(Model):
@@ -471,6 +481,10 @@ class FulfillmentLine(Model):
     """The id of a line item of the order."""
     quantity: int = absent()
     """The shipped units of this line item, at least 1."""
+    allocations: "list[Allocation]" = absent()
+    """The locations that the units were shipped from. Empty if they are not known: the line item is not tracked
+    and no location was named, or an earlier release of Stoa shipped it.
+    """
 
 
 class FulfillmentTracking(Model):
@@ -560,8 +574,9 @@ class LedgerEntry(Model):
     """The SKU of the variant at the time of the entry; null if it had none."""
     kind: str = absent()
     """`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
-    file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`). One of
-    adjust, commit, import, release, reserve, restock, set, transfer; later releases may add values.
+    file. Orders `reserve` units, `release` them, ship them (`commit`, with positive numbers if a shipment is
+    voided) and return them (`restock`). One of adjust, commit, import, release, reserve, restock, set,
+    transfer; later releases may add values.
     """
     location: str = absent()
     """The code of the location whose level changed."""
@@ -1114,6 +1129,10 @@ class RefundLine(Model):
     """The part of the refund's `amount` for these units."""
     restock: bool = absent()
     """Whether the refund returned the units to stock."""
+    location: "str | None" = absent()
+    """The code of the location where the request restocked the units; null if it named none: they return to where
+    they were shipped from.
+    """
 
 
 class RowError(Model):

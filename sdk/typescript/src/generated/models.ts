@@ -384,16 +384,26 @@ export interface FailingWebhook {
 export interface Fulfillment {
   /** 1, 2, 3 and so on within the order. It never changes. */
   id: number;
-  /** The shipped units. Returns do not change them: see `returned_quantity` of the line item. */
+  /**
+   * The shipped units. Returns do not change them: see `returned_quantity` of the line item. Empty once the
+   * fulfillment is voided.
+   */
   line_items: FulfillmentLine[];
-  /** Null until tracking is sent, and after the customer is erased. */
+  /** Null until tracking is sent, after it is removed, and after the customer is erased. */
   tracking: FulfillmentTracking | null;
-  /** `shipped`, then `delivered`. */
+  /** `shipped`, then `delivered`. A voided fulfillment stays `shipped`: see `voided_at`. */
   status: Open<"delivered" | "shipped">;
-  /** The time at which Stoa recorded the shipment. */
+  /** The time of the shipment: that of the request unless the request named another one. */
   shipped_at: string;
   /** The time at which Stoa recorded the delivery, or null. */
   delivered_at: string | null;
+  /**
+   * The code of the location that all units were shipped from; null if there are several, or if it is not known.
+   * See `allocations` of the line items.
+   */
+  location: string | null;
+  /** The time at which the fulfillment was voided, which returned its units to the order; else null. */
+  voided_at: string | null;
 }
 
 /** The units of a line item in a fulfillment. */
@@ -402,6 +412,11 @@ export interface FulfillmentLine {
   line_item_id: number;
   /** The shipped units of this line item, at least 1. */
   quantity: number;
+  /**
+   * The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and
+   * no location was named, or an earlier release of Stoa shipped it.
+   */
+  allocations: Allocation[];
 }
 
 /** How to follow the parcel of a fulfillment. */
@@ -481,7 +496,8 @@ export interface LedgerEntry {
   sku: string | null;
   /**
    * `set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
-   * file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`).
+   * file. Orders `reserve` units, `release` them, ship them (`commit`, with positive numbers if a shipment is
+   * voided) and return them (`restock`).
    */
   kind: Open<"adjust" | "commit" | "import" | "release" | "reserve" | "restock" | "set" | "transfer">;
   /** The code of the location whose level changed. */
@@ -930,6 +946,11 @@ export interface RefundLine {
   amount: string;
   /** Whether the refund returned the units to stock. */
   restock: boolean;
+  /**
+   * The code of the location where the request restocked the units; null if it named none: they return to where
+   * they were shipped from.
+   */
+  location: string | null;
 }
 
 /** A fault of one row, or of the whole job if `row` is null. */

@@ -484,11 +484,12 @@ export class Orders extends Resource {
    * only a part is shipped or returned, and the status changes when the rest follows. Shipped units can be returned
    * with `line_items` in any status; an order that is processing or cancelled keeps its status. If the order
    * already has the status, nothing changes: 200, no new version, no event. Each request that ships units adds one
-   * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment, and
-   * `delivered` marks only that one; the order is delivered when all are. `refund` adds an entry to `refunds`, and
-   * `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
-   * Send an `Idempotency-Key` with a refund or a partial shipment: without one, a repeated request is a second
-   * refund or shipment.
+   * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment (null
+   * removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved again. The
+   * order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it back.
+   * `refund` adds an entry to `refunds`, and `payment_status` follows. So does the older form: `refunded`, or
+   * `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment:
+   * without one, a repeated request is a second refund or shipment.
    *
    * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid,
    * RefundExceedsPayment, VersionConflict.
