@@ -1347,6 +1347,8 @@ export interface CreateProductImportQuery {
   dry_run?: boolean | undefined;
   /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
   unknown_columns?: "refuse" | "ignore" | undefined;
+  /** With `false`, no webhook is sent for the rows and the end of the import. The default is `true`. */
+  send_events?: boolean | undefined;
   /** What to do with products that are not in the file, after all rows succeeded. */
   missing?: "ignore" | "archive" | undefined;
 }
@@ -1605,6 +1607,8 @@ export interface CreateCustomerImportQuery {
   dry_run?: boolean | undefined;
   /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
   unknown_columns?: "refuse" | "ignore" | undefined;
+  /** With `false`, no webhook is sent for the rows and the end of the import. The default is `true`. */
+  send_events?: boolean | undefined;
 }
 
 /** The parameters of `webhooks.list`. */
