@@ -74,7 +74,9 @@ async def test_an_import_without_events_sends_none(shop: Shop) -> None:
     assert (job["counts"]["updated"], job["counts"]["created"], job["options"]["send_events"]) == (1, 1, False)
     await import_customers(shop, lines([{"email": "a@example.com"}]), send_events="false")
     assert await events(shop, "%") == []
-    moved = await shop.db.fetch("SELECT delta_on_hand FROM stock_movements WHERE store_id = $1 ORDER BY id", shop.store_id)
+    moved = await shop.db.fetch(
+        "SELECT delta_on_hand FROM stock_movements WHERE store_id = $1 ORDER BY id", shop.store_id
+    )
     assert [row[0] for row in moved] == [3, 96, 3], "the ledger has every movement"
 
 

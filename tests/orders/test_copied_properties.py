@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from tests.support.shops import Shop
 
 TRAY: dict[str, Any] = {
@@ -60,9 +61,7 @@ async def test_a_line_item_copies_the_properties_of_its_product_and_variant(
         (True, False, None, None),
     ]
     assert copied(order) == expected
-    rows = await shop.db.fetch(
-        "SELECT data FROM events WHERE store_id = $1 AND type = 'order.created'", shop.store_id
-    )
+    rows = await shop.db.fetch("SELECT data FROM events WHERE store_id = $1 AND type = 'order.created'", shop.store_id)
     assert copied(msgspec.json.decode(rows[0][0])) == expected
 
 

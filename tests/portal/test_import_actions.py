@@ -182,9 +182,7 @@ async def test_a_form_is_read_the_same_however_its_bytes_arrive(maria: User, sto
         assert (await submit_parts(maria, f"{store_url}/import", *pieces))[0] == 422, size
 
 
-async def test_a_running_import_is_cancelled_on_its_page(
-    shop: Shop, maria: User, store_url: str, db: Database
-) -> None:
+async def test_a_running_import_is_cancelled_on_its_page(shop: Shop, maria: User, store_url: str, db: Database) -> None:
     await run_pending(db)
     await upload(maria, f"{store_url}/import", "cups.csv", SHEET)
     page = maria.path

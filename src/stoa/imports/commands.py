@@ -56,7 +56,9 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--missing", "ignore", "archive", text="What to do with products that are not in the file.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
-@click.option("--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes.")
+@click.option(
+    "--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes."
+)
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @json_option
 @click.pass_obj
@@ -78,7 +80,9 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 @_choice("--match-by", *CUSTOMERS.match_by, text="The field that identifies the customer of a row.")
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
-@click.option("--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes.")
+@click.option(
+    "--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes."
+)
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @json_option
 @click.pass_obj

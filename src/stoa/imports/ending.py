@@ -20,7 +20,9 @@ Ending = Literal["succeeded", "partially_succeeded", "failed", "cancelled"]
 FINISHED: dict[str, type[Event]] = {"products": ProductImportFinished, "customers": CustomerImportFinished}
 
 
-async def end_job(db: Executor, store: Store, job: Job, status: Ending, cause: Cause, failure: Fault | None = None) -> None:
+async def end_job(
+    db: Executor, store: Store, job: Job, status: Ending, cause: Cause, failure: Fault | None = None
+) -> None:
     """End a job that the caller took out of the queue. Rows that were applied stay, and the report lists them."""
     options = options_of(job)
     faults = msgspec.json.encode([failure]).decode() if failure else None

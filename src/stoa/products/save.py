@@ -270,9 +270,7 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
     )
 
 
-def variant_row(
-    variant: VariantCopy, index: int, product_index: int, created_at: datetime | None = None
-) -> VariantRow:
+def variant_row(variant: VariantCopy, index: int, product_index: int, created_at: datetime | None = None) -> VariantRow:
     fields = variant.fields
     return VariantRow(
         index=index,
