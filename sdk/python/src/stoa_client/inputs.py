@@ -263,6 +263,7 @@ TestResultField: TypeAlias = Literal[
     "response_body",
     "error",
     "timings",
+    "not_sent",
 ]
 VariantField: TypeAlias = Literal[
     "id",
@@ -296,6 +297,7 @@ WebhookField: TypeAlias = Literal[
     "url",
     "events",
     "filter",
+    "changed",
     "fields",
     "payload",
     "ordering",
@@ -1036,6 +1038,10 @@ class NewWebhook(TypedDict):
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
     """
+    changed: NotRequired[Sequence[str]]
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
+    """
     fields: NotRequired[Sequence[str]]
     """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: NotRequired[Literal["full", "thin"]]
@@ -1378,6 +1384,10 @@ class WebhookChanges(TypedDict):
     filter: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
+    """
+    changed: NotRequired[Sequence[str] | None]
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
     """
     fields: NotRequired[Sequence[str] | None]
     """The fields of the resource to send in `data`. Empty, the default, means all."""
