@@ -726,6 +726,15 @@ class MetadataEntry(Model):
     """The app that wrote the value last."""
 
 
+class NotSent(Model):
+    """Why a subscription does not receive an event."""
+
+    reason: str = absent()
+    """The reason, for programs, as in `meta.not_sent` of the delivery log."""
+    detail: str = absent()
+    """The reason, for people."""
+
+
 class Option(Model):
     """An option by which a product's variants differ, such as Size, and its values."""
 
@@ -1287,6 +1296,11 @@ class TestResult(Model):
     """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()
     """How long each step took."""
+    not_sent: "NotSent | None" = absent()
+    """Why the subscription would not receive an event like this sample: `not_subscribed`, `unchanged` or
+    `filtered`. The test is sent in any case. Null if it would receive it, and for events about the app or a
+    subscription.
+    """
 
 
 class PartialTestResult(Model):
@@ -1304,6 +1318,7 @@ class PartialTestResult(Model):
     response_body: "UnsetType | str | None" = absent()
     error: "UnsetType | str | None" = absent()
     timings: "UnsetType | Timings" = absent()
+    not_sent: "UnsetType | NotSent | None" = absent()
 
 
 class Timings(Model):
@@ -1464,6 +1479,10 @@ class Webhook(Model):
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
     """
+    changed: list[str] = absent()
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
+    """
     fields: list[str] = absent()
     """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: str = absent()
@@ -1530,6 +1549,7 @@ class PartialWebhook(Model):
     url: "UnsetType | str | None" = absent()
     events: "UnsetType | list[str]" = absent()
     filter: "UnsetType | dict[str, str]" = absent()
+    changed: "UnsetType | list[str]" = absent()
     fields: "UnsetType | list[str]" = absent()
     payload: "UnsetType | str" = absent()
     ordering: "UnsetType | str" = absent()

@@ -1796,9 +1796,10 @@ class Webhooks(Resource):
         scope of their events in the token. `*` selects every event that the token may read; a token without
         `scope` follows the installation, a narrowed one bounds the subscription for good. `filter` has the
         grammar of list filters and applies to the resource, for example
-        `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events
-        from the feed. The response contains `secret` only this once; repeating the call with the same
-        `Idempotency-Key` returns it again. You receive every event that is committed after the response.
+        `{"status":"cancelled","total[gte]":"100.00"}`. `changed` names fields: an update is sent only if one of
+        them changed. Without `url` nothing is sent, and you read the events from the feed. The response
+        contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+        You receive every event that is committed after the response.
 
         Requires the scope `webhooks:write`. Raises TooManyWebhooks, WebhookExists.
         """
@@ -1886,7 +1887,7 @@ class Webhooks(Resource):
         events since a time (`{"since":"..."}`). A new `url` also applies to pending deliveries. Responses never
         contain the values of `headers`: omit a header, or send its asterisks back, to keep it. If the host of
         `url` changes, all values are removed: send them again in the same call. A change of `url`, `events`,
-        `filter` or `headers` requires the scopes of the events in the token, as a new subscription.
+        `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
 
         Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
         """

@@ -851,6 +851,11 @@ export interface NewWebhook {
    * means every event.
    */
   filter?: Readonly<Record<string, string | number | boolean>>;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed?: readonly string[];
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[];
   /**
@@ -1250,6 +1255,11 @@ export interface WebhookChanges {
    * means every event.
    */
   filter?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed?: readonly string[] | null;
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[] | null;
   /**

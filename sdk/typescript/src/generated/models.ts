@@ -628,6 +628,14 @@ export interface MetadataEntry {
   updated_by: WrittenBy;
 }
 
+/** Why a subscription does not receive an event. */
+export interface NotSent {
+  /** The reason, for programs, as in `meta.not_sent` of the delivery log. */
+  reason: string;
+  /** The reason, for people. */
+  detail: string;
+}
+
 /** An option by which a product's variants differ, such as Size, and its values. */
 export interface Option {
   /** The name of the option, such as Size. It is unique in the product. */
@@ -1093,6 +1101,11 @@ export interface TestResult {
   error: string | null;
   /** How long each step took. */
   timings: Timings;
+  /**
+   * Why the subscription would not receive an event like this sample: `not_subscribed`, `unchanged` or `filtered`.
+   * The test is sent in any case. Null if it would receive it, and for events about the app or a subscription.
+   */
+  not_sent?: NotSent | null;
 }
 
 /** Milliseconds from the start of the request to the end of each step; null for a step that was not reached. */
@@ -1235,6 +1248,11 @@ export interface Webhook {
    * means every event.
    */
   filter: Record<string, string>;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed: string[];
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields: string[];
   /**
