@@ -1,6 +1,5 @@
 """Rows of another shop: they keep their time of creation, and can be written without events."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,7 +54,7 @@ async def test_files_have_a_column_for_the_time(shop: Shop) -> None:
     assert (await shop.client.get("/customers")).json()["data"][0]["created_at"] == SHOWN
 
 
-@pytest.mark.parametrize("given", ["yesterday", 5, (datetime.now(UTC) + timedelta(days=1)).isoformat(), "2019-05-04"])
+@pytest.mark.parametrize("given", ["yesterday", 5, "2999-01-01T00:00:00Z", "2019-05-04"])
 async def test_a_time_that_cannot_be_is_refused(shop: Shop, given: Any) -> None:
     job = await import_file(shop, lines([mug(1, created_at=given)]))
     [row] = await report(shop, job["id"])
