@@ -130,6 +130,7 @@ def _offers() -> Offers:
                 unlimited=False,
                 elsewhere=False,
                 head=head_of(variant.fields),
+                product_head=head_of(product.fields),
             )
             for variant in product.variants
         ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from stoa.orders.balances import Figures, PaymentMark, PaymentStatus, share_of
 from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, Status
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import FulfillmentState, PaymentState, RefundState, RemovedUnits, records_of, tracking_of
+from stoa.products.contract import WeightUnit
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
@@ -46,6 +48,8 @@ class LineState(msgspec.Struct):
     prices_include_tax: bool = False  # as on the order
     location: str | None = None  # where to reserve; None: by priority
     allocations: list[Allocation] = []
+    weight: Decimal | int | None = None  # of one unit
+    weight_unit: WeightUnit | None = None
     unknown: dict[str, Any] = {}  # members that a later release added; they are kept
     tracked: bool = True  # whether further units are reserved; not stored
 
@@ -360,6 +364,8 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
         "taxable": line.taxable,
         "location": line.location,
         "allocations": [{"location": each.location, "quantity": each.quantity} for each in line.allocations],
+        "weight": line.weight,
+        "weight_unit": line.weight_unit,
         **line.unknown,
     }
 

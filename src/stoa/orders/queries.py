@@ -232,11 +232,13 @@ class Offer(msgspec.Struct):
     unlimited: bool  # backorders are allowed, or stock is not tracked
     elsewhere: bool  # some of the stock is at another location than the default
     head: str
+    product_head: str
 
 
 OFFERS = Query(
     Offer,
-    "SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head FROM offers($1, $2::bigint[], $3::text[])",
+    """SELECT o.id, o.product_id, o.sku, o.name, o.price, o.available, o.unlimited, o.elsewhere, o.head, p.head AS product_head
+         FROM offers($1, $2::bigint[], $3::text[]) o JOIN products p ON p.store_id = $1 AND p.id = o.product_id""",
 )
 
 
