@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.imports.contract import CSV as CSV_MEDIA
 from stoa.imports.contract import Options
 from stoa.imports.csv_rows import Header, quoted, unquoted
 from stoa.imports.products import COLUMNS
 from stoa.imports.queries import FailedRow
 from stoa.imports.reading import Row, cells_of, cut, read_part
 from stoa.imports.reports import report_header, report_rows
+from stoa.rest.headers import CSV as CSV_MEDIA
 from tests.imports.files import CSV, catalog, failures, import_file, refused
 from tests.support.shops import Shop
 

@@ -8,10 +8,11 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
+from stoa.imports.contract import MOST_ITEMS, MOST_ROWS, Options, TooManyRows
 from stoa.imports.csv_rows import Columns, Header, Sheet
 from stoa.rest.body import MOST_DEPTH, parse
 from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.headers import CSV, JSON
 from stoa.rest.problems import (
     Fault,
     MalformedJson,

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ PAGE = 1_000
 _BOM = b"\xef\xbb\xbf"
 
 
-async def every_row(db: Executor, job: Job) -> AsyncIterator[bytes]:
+async def every_row(db: Executor, job: Job) -> AsyncGenerator[bytes]:
     """One line for each processed row, in the order of the file."""
     after = 0
     while rows := await queries.ROWS.all(db, job.store_id, job.id, after, PAGE):
@@ -39,7 +39,7 @@ def _line(row: queries.StoredRow) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-async def failed_rows(db: Executor, job: Job) -> AsyncIterator[bytes]:
+async def failed_rows(db: Executor, job: Job) -> AsyncGenerator[bytes]:
     """The failed rows, to correct and upload again."""
     header = header_of(job)
     yield report_header(header)

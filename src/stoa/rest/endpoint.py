@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from stoa.rest.filters import Filter
+from stoa.rest.headers import JSON, STREAMS
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal
 from stoa.rest.scopes import FieldScopes, field_scopes
@@ -58,7 +59,7 @@ class Stream(msgspec.Struct):
     """A response in another media type than JSON, produced while it is sent."""
 
     media: str
-    parts: AsyncIterator[bytes]
+    parts: AsyncGenerator[bytes]
 
 
 class NoContent(msgspec.Struct):
@@ -111,6 +112,11 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def status(self) -> int:
         return {Created: 201, Accepted: 202, NoContent: 204}.get(self.returns, 200)
+
+    @cached_property
+    def offers(self) -> tuple[bytes, ...]:
+        """The media types of the response, as header values."""
+        return tuple(media.encode() for media in self.produces)
 
     @cached_property
     def field_scopes(self) -> FieldScopes:
@@ -189,7 +195,7 @@ class Routes:
         parameters: Mapping[str, Filter] | None = None,
         uploads: Sequence[str] = (),
         rows: type[Any] | None = None,
-        produces: Sequence[str] = ("application/json",),
+        produces: Sequence[str] = (JSON,),
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
@@ -231,7 +237,7 @@ class Routes:
                     parameters=parameters or {},
                     uploads=tuple(uploads),
                     rows=rows,
-                    produces=tuple(produces),
+                    produces=(JSON, *STREAMS) if lists else tuple(produces),
                     transaction=transaction,
                     before=before,
                     secret=secret,

@@ -1136,6 +1136,15 @@ CREATE TABLE stores (
 );
 COMMENT ON TABLE stores IS 'global';
 
+CREATE UNLOGGED TABLE stream_leases (
+    store_id    bigint NOT NULL,
+    app_id      bigint NOT NULL,
+    holder      text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    CONSTRAINT stream_leases_pkey PRIMARY KEY (store_id, app_id)
+);
+COMMENT ON TABLE stream_leases IS 'store';
+
 CREATE TABLE submitted_forms (
     store_id    bigint NOT NULL,
     account_id  bigint NOT NULL,
