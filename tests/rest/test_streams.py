@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from tests.support import notes
 from tests.support.databases import PATIENCE_S
 from tests.support.shops import Shop
+from tests.support.stream_reader import Reader
 
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, uninstall
@@ -211,58 +211,6 @@ async def test_a_stream_waits_for_tokens(shop: Shop) -> None:
     *rows, end = lines(await shop.client.get("/notes", headers=NDJSON))
     assert len(rows) == 2_600
     assert end["meta"]["complete"]
-
-
-class Reader:
-    """A client that takes one part of a stream at a time; what it has not taken is not sent."""
-
-    def __init__(
-        self, shop: Shop, path: str = "/notes", accept: str = "application/x-ndjson", prefer: str = ""
-    ) -> None:
-        self._parts: asyncio.Queue[bytes] = asyncio.Queue(1)
-        self._left = asyncio.Event()
-        self.status = 0
-        self.text = b""
-        headers = {"host": "testserver", "authorization": f"Bearer {shop.token}", "accept": accept, "prefer": prefer}
-        scope = {
-            "type": "http", "method": "GET", "path": f"/stores/{shop.store.handle}/api/v3/app{path}", "query_string": b"",
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "http_version": "1.1",
-            "scheme": "http", "client": ("127.0.0.1", 1),
-        }  # fmt: skip
-        self.task = asyncio.create_task(shop.application(scope, self._receive, self._send))
-
-    async def _receive(self) -> dict[str, Any]:
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif not self._left.is_set():
-            await self._parts.put(message["body"])
-
-    async def take(self, parts: int = 1) -> None:
-        for _ in range(parts):
-            self.text += await asyncio.wait_for(self._parts.get(), PATIENCE_S)
-
-    async def leave(self) -> None:
-        """Close the connection."""
-        self._left.set()
-        with suppress(asyncio.QueueEmpty):
-            self._parts.get_nowait()
-        await asyncio.wait_for(self.task, PATIENCE_S)
-
-    async def rest(self) -> list[dict[str, Any]]:
-        """All lines, after the rest of them was taken."""
-        while not (self.task.done() and self._parts.empty()):
-            done = asyncio.ensure_future(self._parts.get())
-            await asyncio.wait([done, self.task], return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_S)
-            if done.done():
-                self.text += done.result()
-            else:
-                done.cancel()
-        await self.task
-        return [json.loads(line) for line in self.text.splitlines()]
 
 
 def titles(rows: Sequence[dict[str, Any]]) -> list[str]:

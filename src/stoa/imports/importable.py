@@ -8,9 +8,9 @@ import msgspec
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause, Event
 from stoa.imports.contract import Options, Outcome
-from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
 from stoa.rest.call import Store
+from stoa.rest.csv_rows import Columns
 from stoa.rest.problems import Fault, Refusal
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from stoa.db.query import Executor
 from stoa.imports import queries
-from stoa.imports.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.imports.jobs import header_of
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
+from stoa.rest.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.rest.problems import Fault
 
 PAGE = 1_000
@@ -57,7 +57,7 @@ def report_header(header: Header | None) -> bytes:
     """The first record, which has the columns of the uploaded file, its delimiter and its byte order mark."""
     written = header or _OF_JSON
     columns = [*(written.columns[index] for index in _kept(written)), *REPORT_COLUMNS]
-    return (_BOM if written.byte_order_mark else b"") + _csv([columns], written.delimiter)
+    return (_BOM if written.marked else b"") + _csv([columns], written.delimiter)
 
 
 def report_rows(rows: Sequence[FailedRow], header: Header | None) -> bytes:

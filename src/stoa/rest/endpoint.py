@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from stoa.rest.csv_files import columns_of_resource
 from stoa.rest.filters import Filter
 from stoa.rest.headers import JSON, STREAMS
 from stoa.rest.lists import ListOf, ListQuery, Page
@@ -213,7 +214,10 @@ class Routes:
             summary, _, description = text.partition("\n")
             if (hints.get("query") is ListQuery) != (lists is not None):
                 raise TypeError(f"{handler.__name__}: `lists` and the argument `query: ListQuery` require each other")
-            list_spec = msgspec.structs.replace(lists, fields=_field_names(resource)) if lists and resource else lists
+            list_spec = lists
+            if lists and resource:
+                columns = lists.columns or columns_of_resource(resource)
+                list_spec = msgspec.structs.replace(lists, fields=_field_names(resource), columns=columns)
             self.endpoints.append(
                 Endpoint(
                     method=method,

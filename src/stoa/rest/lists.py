@@ -9,6 +9,7 @@ import msgspec
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
 from stoa.rest.checks import Time
+from stoa.rest.csv_rows import Columns
 from stoa.rest.cursors import LONGEST_CURSOR, Cursor, decode_cursor, encode_cursor, invalid_cursor, keys_after
 from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, StoreContext, Text
 from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, Refusal, counted, printable
@@ -29,6 +30,7 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
     deletable: bool = False
     meta: Mapping[str, Any] = {}  # JSON Schemas of further members of `meta`
     options: Mapping[str, Filter] = {}  # parameters that the handler uses; they do not filter rows
+    columns: Columns | None = None  # of its CSV file; by default those of the resource
 
     def parameters(self) -> dict[str, Filter]:
         """All parameters of this list, for parsing and for the documentation."""

@@ -26,6 +26,7 @@ _PROBLEM = (b"content-type", b"application/problem+json")
 _GZIP_FROM = 1_000
 _GZIP_WINDOW = 31  # the largest window, in the format of gzip
 STALLED_S = 120  # a client of a stream that takes nothing for this long is disconnected
+STREAM_BYTES = 128 * 1024  # streams are few, and larger parts cost less time
 PART_BYTES = 32 * 1024  # the server copies several in advance: 303 KiB for each client that does not read
 
 SAFE_HEADERS: Headers = [
@@ -35,6 +36,10 @@ SAFE_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"api-version", b"3.2"),
 ]
+
+
+class StreamBroken(Exception):
+    """A stream failed and cannot say so: its connection is aborted."""
 
 
 class Response(msgspec.Struct):
@@ -75,22 +80,25 @@ async def _send_parts(
         headers.append((b"content-encoding", b"gzip"))
     packer = zlib.compressobj(level=1, wbits=_GZIP_WINDOW) if compress else None
     first_at = 0.0
-    async with aclosing(parts):
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        async for part in parts:
-            body = part
-            if (
-                packer is not None
-            ):  # so that the client can read the whole part; in a thread, because others wait for the loop
-                body = await asyncio.to_thread(packer.compress, part)
-                body += packer.flush(zlib.Z_SYNC_FLUSH)
-            with unsent.keeping(peer, len(body)):
-                for start in range(0, len(body), PART_BYTES):
-                    piece = body[start : start + PART_BYTES]
-                    unsent.at_most += len(piece)
-                    async with asyncio.timeout(STALLED_S):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    first_at = first_at or time.perf_counter()
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    try:
+        async with aclosing(parts):
+            async for part in parts:
+                body = part
+                if (
+                    packer is not None
+                ):  # so that the client can read the whole part; others wait for the event loop meanwhile
+                    body = await asyncio.to_thread(packer.compress, part)
+                    body += packer.flush(zlib.Z_SYNC_FLUSH)
+                with unsent.keeping(peer, len(body)):
+                    for start in range(0, len(body), STREAM_BYTES):
+                        piece = body[start : start + STREAM_BYTES]
+                        unsent.at_most += len(piece)
+                        async with asyncio.timeout(STALLED_S):
+                            await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        first_at = first_at or time.perf_counter()
+    except (StreamBroken, TimeoutError):
+        return first_at or time.perf_counter()
     await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
     return first_at or time.perf_counter()
 

@@ -14,18 +14,20 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.rest.call import Call, Caller
+from stoa.rest.csv_files import CsvFile
 from stoa.rest.cursors import encode_cursor
 from stoa.rest.endpoint import Endpoint
-from stoa.rest.headers import CSV, NDJSON, bearer_token
+from stoa.rest.headers import CSV, bearer_token
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.lists import ListQuery, Page
 from stoa.rest.problems import Fault, InsufficientScope, InternalError, InvalidParameter, Refusal, ServiceUnavailable
 from stoa.rest.request import Access, Request
-from stoa.rest.response import Response, lines_of
+from stoa.rest.response import Response, StreamBroken, lines_of
 from stoa.rest.stream_leases import ExportInProgress, StreamLease
 
 ROWS_PER_REQUEST = 250  # of the rate limit
 FIRST_ROWS, MOST_ROWS, PART_BYTES = 250, 1_000, 1024 * 1024  # how many rows one statement reads
+CSV_ROWS = 50  # are converted at once, before other requests have the event loop
 PATIENCE_S = 20.0  # for a database that restarts
 _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
 _OF_PAGES = ("limit", "page", "per_page")
@@ -50,10 +52,12 @@ class Streams:
 
     async def open(self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> Response:
         """The response to a list request whose client accepts a stream. What fails before the first row is an ordinary error."""
-        query = _whole(values["query"])
+        query = _whole(values["query"], endpoint, csv=call.accepted == CSV)
+        call.include = query.include
         checkpoints = call.accepted != CSV and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
         stream = ListStream(self, request, endpoint, call, {**values, "query": query}, checkpoints=bool(checkpoints))
-        headers = [(b"content-type", NDJSON.encode())]
+        media = f"{CSV}; charset=utf-8" if call.accepted == CSV else call.accepted
+        headers = [(b"content-type", media.encode())]
         if checkpoints:
             headers.append((b"preference-applied", b"checkpoints"))
         if request.method == "HEAD":
@@ -67,8 +71,8 @@ class Streams:
         return Response(200, headers, b"", stream.parts(page))
 
 
-def _whole(query: ListQuery) -> ListQuery:
-    """The query of a stream, which has no pages and runs forward."""
+def _whole(query: ListQuery, endpoint: Endpoint, *, csv: bool) -> ListQuery:
+    """The query of a stream, which has no pages and runs forward. A file also has the members of each resource."""
     sent = [name for name in _OF_PAGES if name in query.sent]
     if sent:
         faults = [Fault(name, "invalid_parameter", "must not be sent: a stream has no pages") for name in sent]
@@ -77,6 +81,9 @@ def _whole(query: ListQuery) -> ListQuery:
         fault = Fault("cursor", "invalid_parameter", "must be the next_cursor of a page, or the cursor of a stream")
         raise InvalidParameter("A stream cannot run backwards.", faults=[fault])
     given = {name: value for name, value in query.given.items() if name not in _OF_PAGES}
+    columns = endpoint.lists.columns if endpoint.lists and csv else None
+    if columns and columns.members and (query.fields is None or columns.members in query.fields):
+        query.include |= {columns.members}
     return msgspec.structs.replace(query, given=given, limit=FIRST_ROWS, streamed=True)
 
 
@@ -109,6 +116,8 @@ class ListStream:
         self._sent = 0
         self._paid = ROWS_PER_REQUEST  # rows; the request itself pays for the first
         self._allowance: Allowance | None = request.allowance
+        self._is_csv = call.accepted == CSV
+        self._file: CsvFile | None = None
         self._left = False
         self._woken = asyncio.Event()
         self.lease = StreamLease(streams.database, call.store_id, call.caller.app_id, secrets.token_hex(8), self.wake)
@@ -124,25 +133,55 @@ class ListStream:
         self._total = page.total
         try:
             while True:
-                part = lines_of(page.docs, self._call.fields)
-                await self._pay(part.count(b"\n"))
-                self._sent += part.count(b"\n")
+                part, rows = await self._lines(page)
+                await self._pay(rows)
+                await self._patiently(self._check)
+                self._sent += rows
                 self._last = page.last or self._last
-                yield part + (self._checkpoint() if self._checkpoints and page.next_cursor else b"")
                 if page.next_cursor is None:
+                    yield part
                     break
                 self._continue(page, len(part))
-                page = await self._patiently(self.read)
-            yield self._end()
+                # The next rows are read while these are sent.
+                ahead = asyncio.create_task(self._patiently(self.read))
+                beside.append(ahead)
+                yield part + (self._checkpoint() if self._checkpoints else b"")
+                page = await ahead
+                beside.remove(ahead)
+            if not self._is_csv:
+                yield self._end()
         except ClientLeft:
             pass
-        except Exception as error:  # noqa: BLE001 - the status is sent: the last line must name the failure
-            yield self._failure(error)
+        except Exception as error:
+            line = self._failure(error)
+            if self._is_csv:
+                raise StreamBroken from error
+            yield line
         finally:
             self._streams.running.discard(self)
             for task in beside:
                 task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self.lease.release()
+
+    async def _lines(self, page: Page[Any]) -> tuple[bytes, int]:
+        """The lines of a page, and the number of its rows."""
+        if not self._is_csv:
+            lines = lines_of(page.docs, self._call.fields)
+            return lines, lines.count(b"\n")
+        docs = [doc for text in page.docs for doc in text.split(b"\n")]
+        parts: list[bytes] = []
+        if self._file is None:
+            spec, query = self._endpoint.lists, self._query
+            if spec is None or spec.columns is None:
+                raise TypeError(f"{self._endpoint.name} has no columns")
+            omitted = frozenset(spec.includes) - query.include
+            self._file = CsvFile(spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
+            parts.append(self._file.header())
+        for start in range(0, len(docs), CSV_ROWS):
+            parts.append(self._file.records(docs[start : start + CSV_ROWS]))
+            await asyncio.sleep(0)
+        return b"".join(parts), len(docs)
 
     async def read(self) -> Page[Any]:
         """Read the next rows, with the scopes that the app has now."""

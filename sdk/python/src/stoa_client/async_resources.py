@@ -177,7 +177,7 @@ class AsyncProductsVariants(AsyncResource):
 
         Filter by `sku` or `barcode` to find a scanned item.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -251,7 +251,7 @@ class AsyncProductsVariants(AsyncResource):
     ) -> AsyncPages[Any]:
         """List the variants of one product.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -444,7 +444,7 @@ class AsyncProductsInventoryAdjustments(AsyncResource):
         the levels after the change. It includes stock that orders reserve, release, ship and return. Entries
         are never changed or deleted.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
@@ -502,7 +502,7 @@ class AsyncProductsInventory(AsyncResource):
         each. `meta.locations` lists the locations of the store. To keep a copy in sync, poll with
         `updated_since` and `include_deleted=true`.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialStockLevel if fields is not None else models.StockLevel,
@@ -578,7 +578,7 @@ class AsyncProducts(AsyncResource):
         `next_cursor` to read the whole catalog: each product that exists throughout appears exactly once, even
         while others write. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialProduct if fields is not None else models.Product,
@@ -878,7 +878,7 @@ class AsyncOrdersComments(AsyncResource):
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
         customer may see, filter by `visibility=customer`.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialComment if fields is not None else models.Comment,
@@ -961,7 +961,7 @@ class AsyncOrdersDuplicates(AsyncResource):
         address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on
         request. Newest first.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDuplicate if fields is not None else models.Duplicate,
@@ -993,7 +993,7 @@ class AsyncOrders(AsyncResource):
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
         every change of an order updates `updated_at`. Orders are never deleted.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
@@ -1527,7 +1527,7 @@ class AsyncCustomers(AsyncResource):
         app and the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`:
         an erased customer is returned as `{id, deleted_at, version}`.
 
-        Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `customers:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialCustomer if fields is not None else models.Customer,
@@ -1729,7 +1729,7 @@ class AsyncWebhooksDeliveries(AsyncFeed):
         `sequence`, or `meta.after`, as the next `after`. With `include=payload` each event also has the headers
         of a delivery, with a fresh signature.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDelivery if fields is not None else models.Delivery,
@@ -1759,7 +1759,7 @@ class AsyncWebhooks(AsyncResource):
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
         URL of its JSON Schema, and a sample payload.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}

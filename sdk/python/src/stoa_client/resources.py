@@ -177,7 +177,7 @@ class ProductsVariants(Resource):
 
         Filter by `sku` or `barcode` to find a scanned item.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -251,7 +251,7 @@ class ProductsVariants(Resource):
     ) -> Pages[Any]:
         """List the variants of one product.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -444,7 +444,7 @@ class ProductsInventoryAdjustments(Resource):
         the levels after the change. It includes stock that orders reserve, release, ship and return. Entries
         are never changed or deleted.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
@@ -502,7 +502,7 @@ class ProductsInventory(Resource):
         each. `meta.locations` lists the locations of the store. To keep a copy in sync, poll with
         `updated_since` and `include_deleted=true`.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialStockLevel if fields is not None else models.StockLevel,
@@ -578,7 +578,7 @@ class Products(Resource):
         `next_cursor` to read the whole catalog: each product that exists throughout appears exactly once, even
         while others write. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialProduct if fields is not None else models.Product,
@@ -876,7 +876,7 @@ class OrdersComments(Resource):
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
         customer may see, filter by `visibility=customer`.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialComment if fields is not None else models.Comment,
@@ -959,7 +959,7 @@ class OrdersDuplicates(Resource):
         address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on
         request. Newest first.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDuplicate if fields is not None else models.Duplicate,
@@ -991,7 +991,7 @@ class Orders(Resource):
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
         every change of an order updates `updated_at`. Orders are never deleted.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
@@ -1525,7 +1525,7 @@ class Customers(Resource):
         app and the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`:
         an erased customer is returned as `{id, deleted_at, version}`.
 
-        Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `customers:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialCustomer if fields is not None else models.Customer,
@@ -1725,7 +1725,7 @@ class WebhooksDeliveries(Feed):
         `sequence`, or `meta.after`, as the next `after`. With `include=payload` each event also has the headers
         of a delivery, with a fresh signature.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDelivery if fields is not None else models.Delivery,
@@ -1755,7 +1755,7 @@ class Webhooks(Resource):
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
         URL of its JSON Schema, and a sample payload.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
