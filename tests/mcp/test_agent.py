@@ -7,7 +7,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,8 +19,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from mcp import Client
+from stoa.mcp.operation_tools import operation_tools
 from stoa.mcp.server import Agent
 from stoa.mcp.store import Store
+from stoa.mcp.task_tools import preset_tools, task_tools
+from stoa.mcp.tools import Tool
 from tests.docs.pages import GUIDES, blocks
 from tests.mcp.conftest import base_url, environment
 from tests.support.service import Account, Service, free_port, until
@@ -43,24 +46,31 @@ def over_stdio(account: Account) -> Client:
 
 
 @asynccontextmanager
-async def inside(account: Account, *, write: bool = False, scopes: tuple[str, ...] = ()) -> AsyncGenerator[Client]:
+async def inside(
+    account: Account,
+    tools: Mapping[str, Tool] | None = None,
+    *,
+    write: bool = False,
+    scopes: tuple[str, ...] = (),
+) -> AsyncGenerator[Client]:
     """A client of a server in this process, which calls the running service."""
     async with (
         Store(base_url(account), account.client_id, account.client_secret, scopes) as store,
-        Client(Agent(store, write=write).server()) as client,
+        Client(Agent(store, tools or task_tools(), write=write).server()) as client,
     ):
         yield client
 
 
-async def call(client: Client, name: str, **arguments: Any) -> Any:
+async def call(client: Client, name: str, /, **arguments: Any) -> Any:
     result = await client.call_tool(name, arguments)
     (content,) = result.content
     assert content.type == "text"
     assert not result.is_error, content.text
-    return json.loads(content.text)
+    assert result.structured_content == json.loads(content.text)
+    return result.structured_content
 
 
-async def failure(client: Client, name: str, **arguments: Any) -> Any:
+async def failure(client: Client, name: str, /, **arguments: Any) -> Any:
     result = await client.call_tool(name, arguments)
     (content,) = result.content
     assert result.is_error
@@ -68,7 +78,7 @@ async def failure(client: Client, name: str, **arguments: Any) -> Any:
     return json.loads(content.text)
 
 
-async def refusal(client: Client, name: str, **arguments: Any) -> MCPError:
+async def refusal(client: Client, name: str, /, **arguments: Any) -> MCPError:
     with pytest.raises(MCPError) as refused:
         await client.call_tool(name, arguments)
     assert refused.value.code == INVALID_PARAMS
@@ -85,26 +95,27 @@ async def test_an_agent_reads_and_tries_but_does_not_write(account: Account) -> 
     product_id = await filled(account)
     async with over_stdio(account) as client:
         offered = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert {"list_products", "get_order", "create_order_dry_run"} <= set(offered)
+        assert {"find_products", "show_order", "quote_order"} <= set(offered)
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in offered.values())
-        found = await call(client, "list_products", q="linen", fields=["id", "name", "price"])
+        found = await call(client, "find_products", q="linen", fields=["id", "name", "price"])
         assert found["data"] == [{"id": product_id, "name": "Linen Shirt", "price": "59.00"}]
-        order = {"line_items": [{"sku": "LS-1", "quantity": 2}]}
-        assert (await call(client, "create_order_dry_run", body=order))["data"]["total"] == "118.00"
-        assert (await call(client, "list_orders"))["meta"]["total"] == 0
-        assert "--write" in (await refusal(client, "create_order", body=order)).message
-        assert (await refusal(client, "no_such_tool")).message == "Unknown tool: no_such_tool"
-        wrong = await refusal(client, "list_products", limit="many", unknown=1)
-        assert [fault["pointer"] for fault in wrong.data["errors"]] == ["", "/limit"]
-        problem = await failure(client, "get_product", product_id=999_999)
+        lines = [{"sku": "LS-1", "quantity": 2}]
+        assert (await call(client, "quote_order", line_items=lines))["data"]["total"] == "118.00"
+        assert (await call(client, "find_orders"))["meta"]["total"] == 0
+        assert "--write" in (await refusal(client, "create_order", line_items=lines)).message
+        assert (await refusal(client, "find_order")).message == "Unknown tool: find_order. Did you mean find_orders?"
+        wrong = await failure(client, "find_products", limit="many", unknown=1)
+        assert wrong["code"] == "invalid_arguments"
+        assert [fault["pointer"] for fault in wrong["errors"]] == ["/unknown", "/limit"]
+        problem = await failure(client, "show_product", product_id=999_999)
         assert (problem["code"], problem["status"]) == ("not_found", 404)
-        problem = await failure(client, "create_order_dry_run", body={"line_items": [{"sku": "NO", "quantity": 1}]})
+        problem = await failure(client, "quote_order", line_items={"sku": "NO", "quantity": 1})
         assert [fault["pointer"] for fault in problem["errors"]] == ["/line_items/0/sku"]
         guide = await client.read_resource("stoa://guides/order-lifecycle")
         assert guide.contents[0].mime_type == "text/markdown"
         with pytest.raises(MCPError, match="Unknown resource"):
             await client.read_resource("stoa://guides/../secrets")
-        assert (await call(client, "list_products"))["meta"]["total"] == 1  # it still answers
+        assert (await call(client, "find_products"))["meta"]["total"] == 1  # it still answers
 
 
 async def test_an_agent_writes_over_http_if_it_is_allowed(account: Account) -> None:
@@ -118,20 +129,13 @@ async def test_an_agent_writes_over_http_if_it_is_allowed(account: Account) -> N
             address = f"http://127.0.0.1:{port}/mcp"
             until(lambda: _listens(port), "the server listens")
             async with Client(address) as client:
-                made = await call(client, "create_product", body={"name": "Mug", "price": "9.00"}, idempotency_key="k1")
-                again = await call(
-                    client, "create_product", body={"name": "Mug", "price": "9.00"}, idempotency_key="k1"
-                )
-                assert made == again
+                made = await call(client, "create_product", name="Mug", price="9.00", idempotency_key="k1")
+                assert await call(client, "create_product", name="Mug", price="9.00", idempotency_key="k1") == made
                 product_id = made["data"]["id"]
-                await call(client, "update_product", product_id=product_id, body={"price": "8.00"}, if_match=1)
-                problem = await failure(
-                    client, "update_product", product_id=product_id, body={"price": "7"}, if_match=1
-                )
-                assert (problem["code"], problem["current_version"]) == ("version_conflict", 2)
-                result = await client.call_tool("delete_product", {"product_id": product_id})
-                assert not result.is_error
-                assert (await call(client, "list_products"))["meta"]["total"] == 0
+                changed = await call(client, "change_price", product_id=product_id, price=8)
+                assert changed["data"]["price"] == "8.00"
+                problem = await failure(client, "change_price", product_id=product_id, price="-1")
+                assert [fault["pointer"] for fault in problem["errors"]] == ["/price"]
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             for headers, status in [({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 421)]:
                 assert httpx.post(address, json=body, headers=headers).status_code == status
@@ -171,16 +175,51 @@ async def test_a_reachable_server_needs_a_token_of_its_own(account: Account) -> 
             process.terminate()
 
 
+async def test_every_operation_is_reachable(account: Account) -> None:
+    async with inside(account, operation_tools(), write=True) as client:
+        made = await call(client, "create_product", body={"name": "Mug", "price": "9.00"}, idempotency_key="k1")
+        product_id = made["data"]["id"]
+        await call(client, "update_product", product_id=product_id, body={"price": "8.00"}, if_match=1)
+        problem = await failure(client, "update_product", product_id=product_id, body={"price": "7"}, if_match=1)
+        assert (problem["code"], problem["current_version"]) == ("version_conflict", 2)
+        problem = await failure(client, "update_product", product_id=product_id, body={"price": "-7"})
+        assert [fault["pointer"] for fault in problem["errors"]] == ["/body/price"]
+        await call(client, "delete_product", product_id=product_id)
+        assert (await call(client, "list_products"))["meta"]["total"] == 0
+
+
+def test_all_operations_exclude_presets(account: Account) -> None:
+    refused = subprocess.run(
+        [*COMMAND, "--all", "--tools", "orders"],
+        env=environment(account),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert refused.returncode == 2
+    assert "excludes --tools" in refused.stderr
+
+
+async def test_presets_limit_the_tools(account: Account) -> None:
+    parameters = StdioServerParameters(
+        command=STOA[0], args=[*STOA[1:], "mcp", "--tools", "catalog", "--write"], env=environment(account)
+    )
+    async with Client(parameters, read_timeout_seconds=60) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names == set(preset_tools(frozenset({"catalog"})))
+        assert "Unknown tool" in (await refusal(client, "refund_order", order_id=1)).message
+
+
 async def test_scopes_limit_the_tools(account: Account, service: Service) -> None:
-    async with inside(account, write=True, scopes=("products:read", "orders:write")) as client:
+    async with inside(account, operation_tools(), write=True, scopes=("products:read", "orders:write")) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"list_products", "create_order", "create_order_dry_run"} <= names
         assert not names & {"create_product", "list_orders", "list_customers", "erase_customer"}
         assert "needs the scope customers:read" in (await refusal(client, "list_customers")).message
     narrow = await service.account("agent-narrow", scopes=["inventory:read"])
     async with inside(narrow, write=True) as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-        assert names == {"list_inventory", "list_inventory_adjustments"}
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["check_stock"]
 
 
 async def test_a_long_answer_is_cut_and_can_be_continued(account: Account) -> None:
@@ -189,7 +228,7 @@ async def test_a_long_answer_is_cut_and_can_be_continued(account: Account) -> No
             items = [{"op": "create", "data": _long_product(n * 20 + each)} for each in range(20)]
             answer = await api.post("/products/batch", json={"items": items})
             assert answer.json()["meta"]["failed"] == 0, answer.text
-    async with inside(account) as client:
+    async with inside(account, operation_tools()) as client:
         whole = await call(client, "list_products", limit=60, sort=["id"])
         rows = int(re.findall(r"`limit` (\d+)", whole["cut"])[0])
         assert rows == len(whole["data"])
@@ -214,7 +253,7 @@ async def test_wrong_credentials_and_a_service_that_is_gone_are_reported(account
     assert not refused.stdout
     async with (
         Store(f"http://127.0.0.1:{free_port()}", "id", "secret") as store,
-        Client(Agent(store, write=False).server()) as client,
+        Client(Agent(store, task_tools(), write=False).server()) as client,
     ):
         with pytest.raises(MCPError, match="no response after"):
             await client.list_tools()
@@ -238,9 +277,9 @@ async def test_a_service_that_asks_to_wait_for_long_is_reported_at_once() -> Non
         await asyncio.to_thread(until, lambda: _listens(port), "the server listens")
         async with (
             Store(f"http://127.0.0.1:{port}", "id", "secret") as store,
-            Client(Agent(store, write=True).server()) as client,
+            Client(Agent(store, task_tools(), write=True).server()) as client,
         ):
-            product = {"body": {"name": "Mug", "price": "1"}, "idempotency_key": "k-1"}
+            product = {"name": "Mug", "price": "1", "idempotency_key": "k-1"}
             first = await failure(client, "create_product", **product)
             second = await failure(client, "create_product", **product)
         assert (first["code"], first["retry_after_s"], first["idempotency_key"]) == ("rate_limited", 3600, "k-1")

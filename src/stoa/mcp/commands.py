@@ -7,6 +7,7 @@ import click
 
 from stoa import DISTRIBUTION
 from stoa.access.console import WRONG_USAGE, Console, Refused
+from stoa.mcp.task import Preset
 from stoa.webhooks.listen import variables_from
 
 _VARIABLES = ("STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
@@ -16,6 +17,14 @@ _INSTALL = f"stoa mcp needs the Model Context Protocol library: pip install '{DI
 
 @click.command()
 @click.option("--write", is_flag=True, help="Also offer the tools that change the store.")
+@click.option(
+    "--tools",
+    "presets",
+    multiple=True,
+    type=click.Choice(["catalog", "orders", "support"]),
+    help="Offer only the tools of this work; repeatable.",
+)
+@click.option("--all", "everything", is_flag=True, help="Offer each operation of the API as a tool instead.")
 @click.option("--scopes", default="", help="Use only these scopes of the app, separated by commas.")
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP at /mcp instead of standard input and output.")
 @click.option("--host", default="127.0.0.1", show_default=True, help=f"Address to listen on; others need {_TOKEN}.")
@@ -39,19 +48,24 @@ def mcp(
     port: int,
     names: tuple[str, ...],
     max_characters: int,
+    presets: tuple[Preset, ...],
     *,
     write: bool,
+    everything: bool,
     over_http: bool,
     **options: str | None,
 ) -> None:
     """Let an agent use a store through the Model Context Protocol, with an app's credentials.
 
-    Each operation that the scopes of the app allow is a tool. Without --write, only reads and dry runs are offered.
+    The tools are tasks, such as find_orders and ship_order, as far as the scopes of the app allow them. Without --write,
+    only those that change nothing are offered.
 
     \b
     Examples:
       stoa mcp
+      stoa mcp --tools support --write
       stoa mcp --write --scopes products:read,inventory:read,inventory:write
+      stoa mcp --all --write
       stoa mcp --http --port 8765
     """
     try:
@@ -59,8 +73,10 @@ def mcp(
     except ImportError as error:
         raise Refused(_INSTALL) from error
     del library
+    if everything and presets:
+        raise Refused("--all offers every operation, so it excludes --tools", WRONG_USAGE)
     token = os.environ.get(_TOKEN, "")
-    from stoa.mcp import server, store, transports  # noqa: PLC0415 - other commands need not load it
+    from stoa.mcp import operation_tools, server, store, task_tools, transports  # noqa: PLC0415 - others need not load it
 
     if over_http and not token and not transports.is_loopback(host):
         raise Refused(f"{host} can be reached from other machines; set {_TOKEN}, which agents must send", WRONG_USAGE)
@@ -75,7 +91,8 @@ def mcp(
                 granted = await opened.scopes()
             except store.Failure as failure:
                 raise Refused(f"the store issued no token: {failure.document['detail']}") from failure
-            agent = server.Agent(opened, write=write, most_characters=max_characters).server()
+            offered = operation_tools.operation_tools() if everything else task_tools.preset_tools(frozenset(presets))
+            agent = server.Agent(opened, offered, write=write, most_characters=max_characters).server()
             what = "reads and writes" if write else "reads"
             where = f"http://{host}:{port}{transports.PATH}" if over_http else "standard input and output"
             click.echo(f"An agent {what} with {', '.join(sorted(granted))} over {where}.", err=True)

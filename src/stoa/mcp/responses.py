@@ -20,11 +20,11 @@ def text(document: Any) -> str:
     return msgspec.json.encode(document).decode()
 
 
-def cut(document: Any, most: int = MOST_CHARACTERS) -> str:
-    """The document as JSON of about this size; `cut` in it says what is missing."""
+def cut(document: Any, most: int = MOST_CHARACTERS) -> dict[str, Any]:
+    """The document, whose JSON is at most of this size; `cut` in it says what is missing."""
     whole = text(document)
     if len(whole) <= most:
-        return whole
+        return _members(document)
     copy: Any = msgspec.json.decode(whole)
     budget = most - 600  # for the note
     notes: dict[str, str] = {}
@@ -46,7 +46,7 @@ def cut(document: Any, most: int = MOST_CHARACTERS) -> str:
     return _noted(copy, notes, most)
 
 
-def _noted(document: Any, notes: dict[str, str], most: int) -> str:
+def _noted(document: Any, notes: dict[str, str], most: int) -> dict[str, Any]:
     shown = "; ".join(f"{pointer or '/'}: {note}" for pointer, note in notes.items())[:300]
     advice = "Request fewer rows with `limit`, or only the fields you need with `fields`."
     if "/data" in notes and isinstance(document.get("meta"), dict):
@@ -54,10 +54,10 @@ def _noted(document: Any, notes: dict[str, str], most: int) -> str:
         document["meta"].pop("next_cursor", None)
         rows = notes["/data"].partition(" ")[0]
         advice = f"Call again with `limit` {rows}, or with `fields`, and continue with `next_cursor`."
-    result = text({"cut": f"Shown are {shown}. {advice}", **_members(document)})
-    if len(result) <= most:
+    result = {"cut": f"Shown are {shown}. {advice}", **_members(document)}
+    if len(text(result)) <= most:
         return result
-    return text({"cut": f"The answer is larger than {most:,} characters. {advice}"})
+    return {"cut": f"The answer is larger than {most:,} characters. {advice}"}
 
 
 def _members(document: Any) -> dict[str, Any]:

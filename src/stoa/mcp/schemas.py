@@ -7,6 +7,8 @@ from stoa.reference.document import Document, Schema, reference
 _DROPPED = frozenset({"title", "examples", "example", "pattern", "style", "explode", "discriminator", "deprecated"})
 _WIDTHS = frozenset({"int32", "int64"})
 _HUGE = 10**15  # a bound of this size only means that the value fits into 64 bits
+_BOUNDS = frozenset({"minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "minimum", "maximum"})
+_CHECKED_BY_THE_API = _BOUNDS | {"format", "default", "propertyNames"}
 
 
 def inlined(schema: Schema, document: Document, within: tuple[str, ...] = ()) -> Schema:
@@ -19,6 +21,21 @@ def inlined(schema: Schema, document: Document, within: tuple[str, ...] = ()) ->
         own = {key: value for key, value in schema.items() if key == "description"}
         return {**found, **own}
     return _nullable({key: _member(key, value, document, within) for key, value in schema.items() if _kept(key, value)})
+
+
+def brief(schema: Schema) -> Schema:
+    """The schema of an argument without the bounds that the API names in its refusal, and without nested descriptions."""
+    found = {key: value for key, value in schema.items() if key not in _CHECKED_BY_THE_API}
+    if isinstance(found.get("items"), dict):
+        found["items"] = _bare(found["items"])
+    return found
+
+
+def _bare(schema: Schema) -> Schema:
+    found = {key: value for key, value in brief(schema).items() if key != "description"}
+    if "properties" in found:
+        found["properties"] = {name: _bare(each) for name, each in found["properties"].items()}
+    return found
 
 
 def _kept(key: str, value: Any) -> bool:
@@ -46,8 +63,11 @@ def _nullable(schema: Schema) -> Schema:
     """Write an optional value as one type with null instead of as two alternatives."""
     choices: list[Schema] = schema.get("anyOf", [])
     others = [each for each in choices if each != {"type": "null"}]
-    if len(choices) != 2 or len(others) != 1 or not isinstance(others[0].get("type"), str):
+    if len(choices) != 2 or len(others) != 1 or not (isinstance(others[0].get("type"), str) or "enum" in others[0]):
         return schema
-    rest = {key: value for key, value in schema.items() if key != "anyOf"}
-    found = {**others[0], **rest, "type": [others[0]["type"], "null"]}
-    return {**found, "enum": [*found["enum"], None]} if "enum" in found else found
+    found = {**others[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
+    if "type" in found:
+        found["type"] = [found["type"], "null"]
+    if "enum" in found:
+        found["enum"] = [*found["enum"], None]
+    return found

@@ -233,7 +233,7 @@ class Product(msgspec.Struct):
     slug: Annotated[
         str,
         Meta(
-            description="The name for addresses in a shop, in lower case with hyphens. Stoa derives it from the name unless you send one. It need not be unique."
+            description="The name for addresses in a shop, in lower case with hyphens. Unless you send one, Stoa derives it from the name in Latin letters, unique in the store, such as `linen-shirt-2`. One that you send need not be unique."
         ),
     ]
     description: Annotated[

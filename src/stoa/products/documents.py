@@ -1,6 +1,5 @@
 """The stored form of products and variants: their members, keys and search terms, built without a database."""
 
-import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -64,11 +63,6 @@ def minor(amount: str | None) -> int | None:
 def options_key(values: Mapping[str, str]) -> str:
     """A key for a combination of option values, independent of their order."""
     return msgspec.json.encode(sorted(values.items())).decode()
-
-
-def slug_of(name: str) -> str:
-    """A URL slug for a name."""
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(terms.words(name))).strip("-")[:255].strip("-") or "product"
 
 
 def terms_of(product: ProductFields, variants: Iterable[VariantFields], store_id: int) -> str:

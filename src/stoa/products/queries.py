@@ -205,6 +205,8 @@ SAVE = Query(
     Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4::json, $5::json, $6::json, $7::json)"
 )
 
+FREE_SLUGS = Query(list[str], "SELECT free_slugs($1, $2::json)")
+
 VARIANT_LISTING = Listing(
     table="variants",
     doc=_VARIANT,

@@ -20,7 +20,8 @@ from stoa.products.bodies import (
     VariantFields,
 )
 from stoa.products.contract import MOST_VARIANTS
-from stoa.products.documents import changes_between, members_of, options_key, slug_of
+from stoa.products.documents import changes_between, members_of, options_key
+from stoa.products.slugs import slug_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
 from stoa.rest.call import Store
@@ -53,7 +54,7 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     members["slug"] = new.slug or slug_of(new.name)
     members["images"] = _images([], members["images"])
     fields = ProductFields(**members)
-    product = ProductCopy(None, fields, [], touched=True)
+    product = ProductCopy(None, fields, [], touched=True, derives_slug=not new.slug)
     refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields)])
     sent = _variants_of(new)
     product.variants = [_new_variant(product, each, store, index) for index, each in enumerate(sent, 1)]
@@ -104,7 +105,8 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
         wanted["images"] = _images(product.fields.images, msgspec.to_builtins(body.images))
     merged = merge(members_of(product.fields), wanted)
     merged["seo"] = {"title": None, "description": None, **merged.get("seo", {})}
-    merged["slug"] = merged.get("slug") or slug_of(merged["name"])
+    sent_slug = merged.get("slug")
+    merged["slug"] = sent_slug or slug_of(merged["name"], product.fields.slug)
     after = ProductFields(**merged)
     if not changes_between(product.fields, after):
         return False
@@ -117,6 +119,8 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
         for variant in product.live:
             variant.set_fields(track_inventory=after.track_inventory)
             refuse(_stock_faults(variant, "/track_inventory"))
+    if after.slug != product.fields.slug:
+        product.derives_slug = not sent_slug
     product.fields = after
     product.touched = True
     derive_fields(product)

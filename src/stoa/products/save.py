@@ -97,6 +97,15 @@ class EventRow(InputRow):
     changes: str
 
 
+class SlugRow(InputRow):
+    """A slug that a name suggests, and the product that may already have it."""
+
+    arguments = ("free_slugs.in_slugs",)
+
+    slug: str
+    product_id: int | None
+
+
 class Booking(msgspec.Struct, frozen=True):
     """How the ledger records stock that changes with a product."""
 
@@ -172,6 +181,7 @@ async def save(
     touched = [product for product in products if product.touched]
     if not touched:
         return
+    await _make_slugs_unique(db, store_id, touched)
     product_rows: list[ProductRow] = []
     variant_rows: list[VariantRow] = []
     movements: list[MovementRow] = []
@@ -217,6 +227,17 @@ async def save(
         product.id = product_id
     for variant, variant_id in zip(changed, saved.variant_ids, strict=True):
         variant.id = variant_id
+
+
+async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:
+    """Give products whose slug comes from their name one that no other product of the store has."""
+    derived = [product for product in products if product.derives_slug]
+    if not derived:
+        return
+    wanted = [SlugRow(product.fields.slug, product.id) for product in derived]
+    for product, slug in zip(derived, await queries.FREE_SLUGS.one(db, store_id, json_rows(wanted)), strict=True):
+        product.set_fields(slug=slug)
+        product.derives_slug = False
 
 
 def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:

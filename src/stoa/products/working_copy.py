@@ -89,6 +89,7 @@ class ProductCopy(msgspec.Struct):
     deleted: bool = False
     before: ProductFields | None = None
     unknown: dict[str, Any] = {}
+    derives_slug: bool = False  # from the name, since it was stored; saving makes it unique
 
     @property
     def stored_id(self) -> int:

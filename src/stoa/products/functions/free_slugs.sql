@@ -1,0 +1,31 @@
+-- Finds a slug for each product (in_slugs) that no other product of the store has: the one that its name suggests, or that one
+-- with a number, such as linen-shirt-2. The numbers from 10 on are random, because a store can have thousands of products with
+-- one name. Suggested slugs are locked in a fixed order until the end of the transaction, so that of two products that are
+-- created at the same time the second sees the first.
+CREATE FUNCTION free_slugs(in_store_id bigint, in_slugs json) RETURNS text[]
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    found     text[] := '{}';
+    wanted    record;
+    candidate text;
+    n         integer;
+BEGIN
+    PERFORM pg_advisory_xact_lock(t.key) FROM (
+        SELECT DISTINCT hashtextextended(in_store_id || '/slug/' || t.slug, 7) AS key
+          FROM json_to_recordset(in_slugs) AS t (slug text) ORDER BY 1) t;
+    FOR wanted IN SELECT t.slug, t.product_id FROM json_to_recordset(in_slugs) AS t (slug text, product_id bigint) LOOP
+        candidate := wanted.slug;
+        n := 1;
+        WHILE candidate = ANY (found) OR EXISTS (
+            SELECT FROM products p
+             WHERE p.store_id = in_store_id AND p.slug = candidate AND p.deleted_at IS NULL
+               AND p.id IS DISTINCT FROM wanted.product_id)
+        LOOP
+            n := n + 1;
+            candidate := rtrim(left(wanted.slug, 240), '-') || '-'
+                         || CASE WHEN n < 10 THEN n ELSE 10 + floor(random() * 10 ^ (n - 8))::bigint END;
+        END LOOP;
+        found := found || candidate;
+    END LOOP;
+    RETURN found;
+END $$;
