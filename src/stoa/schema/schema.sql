@@ -895,6 +895,7 @@ CREATE INDEX products_created_at_idx ON products (store_id, created_at, id) WHER
 CREATE UNIQUE INDEX products_external_id_key ON products (store_id, external_id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_name_idx ON products (store_id, name, id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_price_idx ON products (store_id, price, id) WHERE (deleted_at IS NULL);
+CREATE INDEX products_slug_idx ON products (store_id, slug) WHERE (deleted_at IS NULL);
 CREATE INDEX products_status_idx ON products (store_id, status, id) WHERE (deleted_at IS NULL);
 CREATE INDEX products_updated_at_idx ON products (store_id, updated_at, id);
 COMMENT ON TABLE products IS 'store';
@@ -1325,6 +1326,7 @@ CREATE TABLE webhooks (
     updated_at            timestamptz DEFAULT now() NOT NULL,
     version               integer DEFAULT 1 NOT NULL,
     readable              text[],
+    changed               text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT webhooks_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT webhooks_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT webhooks_ordering_check CHECK (ordering = ANY (ARRAY['none'::text, 'resource'::text])),
@@ -1376,6 +1378,42 @@ UNION ALL
     pending_deliveries.created_at,
     NULL::timestamp with time zone AS finished_at
    FROM pending_deliveries;
+
+CREATE VIEW event_subscriptions AS
+ SELECT w.store_id,
+    w.id,
+    w.app_id,
+    w.events,
+    w.filter,
+    w.changed,
+    w.skip_own,
+    w.ordering = 'resource'::text AS ordered,
+    bounded_scopes(i.scopes, w.readable) AS granted_scopes,
+    w.of_app,
+    w.url,
+    w.payload,
+    w.fields,
+    w.sealed_headers,
+    w.sealed_secret,
+        CASE
+            WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret
+            ELSE NULL::bytea
+        END AS sealed_old_secret,
+    w.status,
+    w.max_in_flight,
+    w.rate_per_s,
+    w.skip_before,
+    w.ended_at IS NOT NULL AS ended,
+    a.status <> 'active'::text OR s.status <> 'active'::text AS suspended,
+    s.handle AS store_handle,
+    s.name AS store_name,
+    s.currency,
+    s.timezone,
+    s.locale
+   FROM webhooks w
+     JOIN apps a ON a.id = w.app_id
+     JOIN stores s ON s.id = w.store_id
+     LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
 
 CREATE VIEW subscriptions AS
  SELECT w.store_id,
