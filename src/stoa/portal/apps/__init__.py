@@ -6,6 +6,7 @@ from stoa.portal.apps import (
     audit,
     deliveries,
     endpoint,
+    keys,
     requests,
     subscription_detail,
     subscriptions,
@@ -15,6 +16,7 @@ from stoa.portal.apps import (
 
 PAGES = (
     apps.pages,
+    keys.pages,
     access_tokens.pages,
     endpoint.pages,
     usage.pages,

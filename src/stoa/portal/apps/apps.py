@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from stoa.access import app_keys
 from stoa.access import apps as access_apps
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.grants import revoke_all_tokens
@@ -167,7 +168,11 @@ def _example_store(installed: Sequence[Installation], owned: Collection[str]) ->
 @pages.page("/apps/{app_id:int}/credentials", nav="list_apps")
 async def app_credentials(visit: Visit) -> View:
     app = await find_app(visit.db, visit.app.client_id)
-    return View("apps/credentials.html", {"secrets": await access_apps.list_secrets(visit.by, app)})
+    context = {
+        "secrets": await access_apps.list_secrets(visit.by, app),
+        "keys": await app_keys.list_keys(visit.by, app),
+    }
+    return View("apps/credentials.html", context)
 
 
 @pages.form("/apps/{app_id:int}/secret", on=app_credentials)
