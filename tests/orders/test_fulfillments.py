@@ -32,11 +32,19 @@ async def test_each_shipment_makes_one_fulfillment(store: SampleStore) -> None:
     made = first["fulfillments"][0]
     assert made == {
         "id": 1,
-        "line_items": [{"line_item_id": order["line_items"][0]["id"], "quantity": 3}],
+        "line_items": [
+            {
+                "line_item_id": order["line_items"][0]["id"],
+                "quantity": 3,
+                "allocations": [{"location": "default", "quantity": 3}],
+            }
+        ],
         "tracking": POST,
         "status": "shipped",
         "shipped_at": made["shipped_at"],
         "delivered_at": None,
+        "location": "default",
+        "voided_at": None,
     }
     assert order["updated_at"] < made["shipped_at"] <= first["updated_at"]
     events = await store.events()

@@ -48,8 +48,8 @@ async def test_the_amount_follows_from_the_lines_and_shipping(store: SampleStore
             "reason": "Late",
             "note": "Sorry.",
             "line_items": [
-                {"line_item_id": tea, "quantity": 2, "amount": "16.00", "restock": False},
-                {"line_item_id": pot, "quantity": 1, "amount": "45.00", "restock": False},
+                {"line_item_id": tea, "quantity": 2, "amount": "16.00", "restock": False, "location": None},
+                {"line_item_id": pot, "quantity": 1, "amount": "45.00", "restock": False, "location": None},
             ],
             "actor": {"type": "app", "app_id": store.shop.app_id},
             "created_at": after["refunds"][0]["created_at"],

@@ -12,6 +12,7 @@ from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.portal.store_pages import hidden, place_order
+from tests.support.locations import levels, open_locations
 from tests.support.people import User, as_operator
 from tests.support.shops import SHIRT, Shop
 
@@ -172,3 +173,32 @@ async def test_a_form_is_carried_out_once_and_only_on_what_it_showed(
     await suspend_store(as_operator(db, settings), shop.store.handle)
     await act(maria, f"{url}/refund", amount="1.00")
     assert maria.faults == {"": "This store is suspended. Nothing was changed."}
+
+
+async def test_a_person_ships_from_a_location_voids_the_shipment_and_takes_units_back_elsewhere(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    order = await paid_order(shop)
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    units = f"quantities[{line}]"
+    await maria.open(f"{url}/ship")
+    assert 'name="location"' not in maria.text  # one location is no choice
+    await open_locations(shop, east=20)
+    await act(maria, f"{url}/ship", **{units: "2", "location": "east"})
+    assert "Must be at most 0" in maria.text
+    await act(maria, f"{url}/ship", **{units: "2", "location": "default", "tracking_number": "SN-1"})
+    await act(maria, f"{url}/track", fulfillment_id="1", tracking_number="SN-2", remove_tracking="on", delivered="on")
+    assert "one after the other" in maria.text
+    await act(maria, f"{url}/track", fulfillment_id="1", tracking_number="SN-2", remove_tracking="on")
+    assert (await stored(shop, order))["tracking"] == []
+    await act(maria, f"{url}/void", fulfillment_id="1", reason="Not handed over")
+    assert "Select this box to confirm." in maria.text
+    await act(maria, f"{url}/void", fulfillment_id="1", reason="Not handed over", confirmed="on")
+    assert maria.notice == "The shipment is voided."
+    await maria.open(url)
+    assert "Voided" in maria.text
+    assert (await stored(shop, order))["fulfillment_status"] == "unfulfilled"
+    await act(maria, f"{url}/ship", **{units: "3"})
+    await act(maria, f"{url}/return", **{units: "1", "restock": "on", "location": "east"})
+    await act(maria, f"{url}/refund", **{units: "1", "restock": "on", "location": "east", "shipping_amount": "0"})
+    assert (await levels(shop, "LS-S"))["east"] == (2, 0)

@@ -1,5 +1,5 @@
-"""Any sequence of adjustments, transfers, orders, shipments, cancellations, returns and changes of tracking over three locations
-keeps the books."""
+"""Any sequence of adjustments, transfers, orders, shipments, voids, cancellations, returns and changes of tracking over three
+locations keeps the books."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -37,7 +37,9 @@ STEPS = st.lists(
             ANY,
             st.sampled_from(["pending", "processing", "shipped", "completed", "cancelled", "returned"]),
         ),
-        st.tuples(st.just("part"), ANY, st.sampled_from(["shipped", "returned"]), st.integers(0, 1), SOME),
+        st.tuples(st.just("part"), ANY, st.sampled_from(["shipped", "returned"]), st.integers(0, 1), SOME, WHERE),
+        st.tuples(st.just("void"), ANY, st.integers(1, 3)),
+        st.tuples(st.just("delivered"), ANY, st.integers(1, 3)),
         st.tuples(st.just("edit"), ANY, st.integers(0, 1), st.integers(0, 6)),
         st.tuples(st.just("copy"), ANY),
         st.tuples(st.just("track"), SKU, st.booleans()),
@@ -80,8 +82,12 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
         if kind == "status":
             answer = await client.put(f"/orders/{order['id']}/status", json={"status": step[2]})
         elif kind == "part":
-            part = [{"id": line["id"], "quantity": step[4]}]
+            part = [{"id": line["id"], "quantity": step[4], "location": step[5]}]
             answer = await client.put(f"/orders/{order['id']}/status", json={"status": step[2], "line_items": part})
+        elif kind in ("void", "delivered"):
+            change = {"void": True} if kind == "void" else {"status": kind}
+            body = {"fulfillment_id": step[2], **change}
+            answer = await client.put(f"/orders/{order['id']}/status", json=body)
         elif kind == "edit":
             answer = await client.patch(f"/orders/{order['id']}/products/{line['id']}", json={"quantity": step[3]})
         else:
@@ -116,6 +122,20 @@ def held(orders: list[dict[str, Any]], switched: set[str]) -> dict[tuple[str, st
     return {key: count for key, count in units.items() if count}
 
 
+def assert_fulfillments_add_up(order: dict[str, Any], switched: set[str]) -> None:
+    """The fulfillments name every shipped unit once, at the location that its line item shows."""
+    for line in order["line_items"]:
+        made = [
+            each for one in order["fulfillments"] for each in one["line_items"] if each["line_item_id"] == line["id"]
+        ]
+        assert sum(each["quantity"] for each in made) == line["fulfilled_quantity"]
+        places = [[part["location"]] * part["quantity"] for each in made for part in each["allocations"]]
+        allocated = [[part["location"]] * part["quantity"] for part in line["allocations"]]
+        shipped = [place for part in allocated for place in part][: line["fulfilled_quantity"]]
+        if line["allocations"] and line["sku"] not in switched:
+            assert [place for part in places for place in part][: len(shipped)] == shipped
+
+
 @given(steps=STEPS)
 async def test_every_location_keeps_its_books(stocked: Application, db: Database, steps: list[tuple[Any, ...]]) -> None:
     shop = await open_shop(stocked, db)
@@ -125,6 +145,9 @@ async def test_every_location_keeps_its_books(stocked: Application, db: Database
     for step in steps:
         assert await act(shop, orders, step) < 500
         await assert_books_balance(shop)
+    switched = {step[1] for step in steps if step[0] == "track"}
+    for order in orders:
+        assert_fulfillments_add_up(order, switched)
     page = (await shop.client.get("/products/inventory", params={"include": "locations"})).json()
     reserved = {
         (level["sku"], each["code"]): each["reserved"]
@@ -132,5 +155,5 @@ async def test_every_location_keeps_its_books(stocked: Application, db: Database
         for each in level["locations"]
         if each["reserved"]
     }
-    assert reserved == held(orders, {step[1] for step in steps if step[0] == "track"})
+    assert reserved == held(orders, switched)
     await shop.client.aclose()

@@ -171,6 +171,7 @@ class AppScopesChanged(Event):
     scope = "webhooks:read"
     resource_type = "app"
     resource = InstalledApp
+    recorded = frozenset({"scopes"})
 
 
 # --- errors of the token endpoints, with bodies as in RFC 6749 ----------------------------------------------

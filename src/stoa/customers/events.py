@@ -16,6 +16,8 @@ from stoa.events.outbox import AppView, Event
 from stoa.rest.lists import Tombstone
 from stoa.rest.patch import changes_between
 
+_ADDRESS_FIELDS = frozenset({"addresses", "default_shipping_address_id", "default_billing_address_id"})
+
 
 class CustomerCreated(Event):
     """A customer was created, with its addresses and metadata."""
@@ -29,6 +31,20 @@ class CustomerUpdated(Event):
 
     name, scope, resource_type = "customer.updated", "customers:read", "customer"
     resource = Customer
+    recorded = frozenset(Customer.__struct_fields__).difference(
+        _ADDRESS_FIELDS,
+        {
+            "id",
+            "metadata",
+            "orders_count",
+            "total_spent",
+            "last_order_at",
+            "created_at",
+            "updated_at",
+            "version",
+            "deleted_at",
+        },
+    )
 
 
 class CustomerDeleted(Event):
@@ -57,6 +73,7 @@ class CustomerAddressChanged(Event):
 
     name, scope, resource_type = "customer.address_changed", "customers:read", "customer"
     resource = Customer
+    recorded = _ADDRESS_FIELDS
 
 
 class CustomerMetadataChanged(Event):
@@ -64,9 +81,7 @@ class CustomerMetadataChanged(Event):
 
     name, scope, resource_type = "customer.metadata_changed", "customers:read", "customer"
     resource = Customer
-
-
-_ADDRESS_FIELDS = frozenset({"addresses", "default_shipping_address_id", "default_billing_address_id"})
+    recorded = frozenset({"metadata"})
 
 
 class Caused(msgspec.Struct, frozen=True):

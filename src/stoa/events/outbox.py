@@ -68,6 +68,11 @@ class Event(msgspec.Struct):
     resource: ClassVar[type[Any] | None] = None  # what `data` is; its JSON Schema follows from it
     full_scope: ClassVar[str] = ""  # if set, a subscriber without this second scope sees only basic_fields of `data`
     basic_fields: ClassVar[frozenset[str]] = frozenset()
+    recorded: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # fields of `data` whose changes cause the event; empty if it is no update
+    unrecorded: ClassVar[frozenset[str]] = frozenset()  # paths within these fields whose changes do not
+    changed_paths: ClassVar[Mapping[str, str]] = {}  # of members of `changes` with another name than in `data`
     app_only: ClassVar[bool] = False  # only the endpoints of apps receive it; subscriptions cannot select it
     known: ClassVar[dict[str, type["Event"]]] = {}
 

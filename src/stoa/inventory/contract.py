@@ -83,7 +83,7 @@ class LedgerEntry(msgspec.Struct):
     kind: Annotated[
         Kind,
         Meta(
-            description="`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`)."
+            description="`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a file. Orders `reserve` units, `release` them, ship them (`commit`, with positive numbers if a shipment is voided) and return them (`restock`)."
         ),
     ]
     location: Annotated[str, Meta(description="The code of the location whose level changed.")]

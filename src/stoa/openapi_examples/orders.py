@@ -186,6 +186,7 @@ def _paid() -> OrderState:
 def _shipped() -> OrderState:
     """The first line item is shipped."""
     order = _paid()
+    settle(order)
     change_status(order, "shipped", [Portion(LINE_ID, order.lines[0].quantity)], UPDATED_AT, None)
     track(order, examples.TRACKING, UPDATED_AT, fulfillment_id=1, shipped_now=True)
     return order

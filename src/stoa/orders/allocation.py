@@ -1,4 +1,4 @@
-"""Where the units of line items are: allocated to locations by priority, and released in the reverse order."""
+"""Where the units of line items are: allocated to locations by priority, shipped in order, and released in the reverse order."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -104,6 +104,63 @@ def between(allocations: Sequence[Allocation], start: int, stop: int) -> list[Al
         if first < last:
             found.append(Allocation(each.location, last - first))
         position += each.quantity
+    return found
+
+
+def reserved_units(line: LineState, location: str | None = None) -> int:
+    """The units of a line item that are allocated and not shipped, at a location or at all of them."""
+    open_units = between(line.allocations, line.fulfilled_quantity, line.allocated)
+    return sum(each.quantity for each in open_units if location in (None, each.location))
+
+
+def bring_forward(line: LineState, units: int, location: str) -> None:
+    """Make reserved units at a location the next ones to ship."""
+    shipped = between(line.allocations, 0, line.fulfilled_quantity)
+    chosen, others = list[Allocation](), list[Allocation]()
+    for each in between(line.allocations, line.fulfilled_quantity, line.allocated):
+        taken = min(units, each.quantity) if each.location == location else 0
+        units -= taken
+        chosen.append(Allocation(each.location, taken))
+        others.append(Allocation(each.location, each.quantity - taken))
+    line.allocations = _compact([*shipped, *chosen, *others])
+
+
+def take_out(line: LineState, start: int, stop: int) -> list[Allocation]:
+    """Remove the allocations of the units from `start` to `stop`."""
+    taken = between(line.allocations, start, stop)
+    kept = [*between(line.allocations, 0, start), *between(line.allocations, stop, line.allocated)]
+    line.allocations = _compact(kept)
+    return taken
+
+
+def put_in(line: LineState, allocations: Sequence[Allocation]) -> None:
+    """Add allocations of units that are to be shipped next."""
+    shipped = line.fulfilled_quantity
+    first, rest = between(line.allocations, 0, shipped), between(line.allocations, shipped, line.allocated)
+    line.allocations = _compact([*first, *allocations, *rest])
+
+
+def restocked(units: Counter[str], named: Iterable[Allocation]) -> Counter[str]:
+    """Where returned units go: to the named locations first, the others to where they were shipped from."""
+    left, found = Counter(units), Counter[str]()
+    for each in named:
+        wanted = each.quantity
+        for code in units:
+            taken = min(wanted, left[code])
+            left[code] -= taken
+            found[each.location] += taken
+            wanted -= taken
+    return +(found + left)
+
+
+def _compact(allocations: Iterable[Allocation]) -> list[Allocation]:
+    """Allocations without empty ones, neighbors at one location joined."""
+    found: list[Allocation] = []
+    for each in allocations:
+        if found and found[-1].location == each.location:
+            found[-1] = Allocation(each.location, found[-1].quantity + each.quantity)
+        elif each.quantity:
+            found.append(each)
     return found
 
 

@@ -170,13 +170,22 @@ class NewTracking(msgspec.Struct, forbid_unknown_fields=True):
 class Portion(msgspec.Struct, forbid_unknown_fields=True):
     """A quantity of one line item."""
 
-    id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
+    id: Annotated[
+        Id,
+        Meta(description="The id of a line item of the order. Send each at most once, or once for each `location`."),
+    ]
     quantity: Annotated[
         Units,
         Meta(
             description="The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."
         ),
     ]
+    location: Annotated[
+        LocationCode | None,
+        Meta(
+            description="The code of the location that the units are shipped from, where they must be reserved, or return to. By default, units are shipped from their `allocations` in the order of the list, and return to where they were shipped from."
+        ),
+    ] = None
 
 
 class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -190,6 +199,12 @@ class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
         bool,
         Meta(description="True returns the units, which must be shipped, to stock and counts them as returned."),
     ] = False
+    location: Annotated[
+        LocationCode | None,
+        Meta(
+            description="With `restock`: the code of the location that the units return to. By default, it is the one that they were shipped from."
+        ),
+    ] = None
 
 
 class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
@@ -224,7 +239,7 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
     status: Annotated[
         Status | None,
         Meta(
-            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `tracking` or `refund` is sent."
+            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `tracking`, `refund` or `void` is sent."
         ),
     ] = None
     payment_status: Annotated[
@@ -245,16 +260,28 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
             Meta(
                 ge=1,
                 le=MOST_FULFILLMENTS,
-                description="The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`.",
+                description="The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`, or voided if `void` is true.",
             ),
         ]
         | None
     ) = None
     refund: Annotated[NewRefund | None, Meta(description="A refund; `payment_status` follows from it.")] = None
     tracking: Annotated[
-        NewTracking | None,
+        NewTracking | UnsetType | None,
         Meta(
-            description="The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this request ships, or to the newest fulfillment without tracking."
+            description="The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this request ships, or to the newest fulfillment without tracking. Null removes the tracking of `fulfillment_id`, if no `status` is sent."
+        ),
+    ] = UNSET
+    void: Annotated[
+        bool,
+        Meta(
+            description="True voids the shipment `fulfillment_id`, which must not be delivered or returned: its units are reserved again, and a `shipped` order is `processing` again."
+        ),
+    ] = False
+    shipped_at: Annotated[
+        Time | None,
+        Meta(
+            description="With the status `shipped`: the time at which the units were shipped, from 1970 to now. The default is now."
         ),
     ] = None
     comment: Annotated[

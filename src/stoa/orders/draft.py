@@ -107,15 +107,18 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
 def location_faults(lines: Sequence[NewLine], active: Collection[str], whole: str | None = None) -> list[Fault]:
     """The faults of line items, and of an order as a whole, that name a location which does not exist or is inactive."""
     named = [("/location", whole), *((f"/line_items/{n}/location", line.location) for n, line in enumerate(lines))]
-    words = "no active location of this store has this code"
     return [
-        *(Fault(at, "unknown_location", words) for at, code in named if code is not None and code not in active),
+        *(unknown_location(at) for at, code in named if code is not None and code not in active),
         *(
             Fault(f"/line_items/{n}/location", "invalid_format", "must not be sent for a custom line item")
             for n, line in enumerate(lines)
             if line.name is not None and line.location is not None
         ),
     ]
+
+
+def unknown_location(at: str) -> Fault:
+    return Fault(at, "unknown_location", "no active location of this store has this code")
 
 
 def _minor(amount: Decimal | None, digits: int) -> int:

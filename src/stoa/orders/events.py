@@ -1,6 +1,7 @@
 """The events of orders: one for each kind of change, none if nothing changed."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from stoa.events.outbox import Event
 from stoa.orders.contract import Order
@@ -8,6 +9,23 @@ from stoa.orders.lists import Comment
 from stoa.rest.patch import changes_between
 
 Changes = dict[str, tuple[Any, Any]]
+
+
+_STATUS_FIELDS = frozenset(
+    {"status", "fulfillment_status", "fulfilled_quantity", "returned_quantity", "cancel_reason", "cancelled_at"}
+    | {"completed_at"}
+)
+_PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
+_LINE_FIELDS = frozenset({"line_items", "subtotal"})
+_QUANTITIES = ("fulfilled_quantity", "returned_quantity")
+_BY_STATUS = (*_QUANTITIES, "allocations")
+# Derived fields alone cause no event; they are included in the event of the change that causes them.
+_DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
+_SUMS = frozenset({"total", "totals", "amount_due", "balance"})
+# Lists of which a change shows only the entries that differ.
+_RECORDS = ("fulfillments", "refunds")
+# An order never changes these.
+_FIXED = frozenset({"id", "number", "currency", "source", "duplicate_of", "created_at", "updated_at", "version"})
 
 
 class OrderCreated(Event):
@@ -22,6 +40,9 @@ class OrderUpdated(Event):
 
     name, scope, resource_type = "order.updated", "orders:read", "order"
     resource = Order
+    recorded = frozenset(Order.__struct_fields__).difference(
+        _FIXED, _STATUS_FIELDS, _PAYMENT_FIELDS, _LINE_FIELDS, {"allowed_transitions"}, _RECORDS
+    )
 
 
 class OrderStatusChanged(Event):
@@ -29,6 +50,8 @@ class OrderStatusChanged(Event):
 
     name, scope, resource_type = "order.status_changed", "orders:read", "order"
     resource = Order
+    changed_paths: ClassVar[Mapping[str, str]] = {name: f"line_items.{name}" for name in _QUANTITIES}
+    recorded = _STATUS_FIELDS.difference(_QUANTITIES) | _SUMS | {"allowed_transitions", "tracking"}
 
 
 class OrderFulfilled(Event):
@@ -36,13 +59,15 @@ class OrderFulfilled(Event):
 
     name, scope, resource_type = "order.fulfilled", "orders:read", "order"
     resource = Order
+    recorded = frozenset({"fulfillments", "fulfillment_status", "tracking"})
 
 
 class OrderFulfillmentUpdated(Event):
-    """The tracking of a fulfillment changed, or it was delivered; `changes.fulfillments` has the fulfillments before and after."""
+    """The tracking of a fulfillment changed, or it was delivered or voided; `changes.fulfillments` has the fulfillments before and after."""
 
     name, scope, resource_type = "order.fulfillment_updated", "orders:read", "order"
     resource = Order
+    recorded = OrderFulfilled.recorded
 
 
 class OrderRefunded(Event):
@@ -50,6 +75,7 @@ class OrderRefunded(Event):
 
     name, scope, resource_type = "order.refunded", "orders:read", "order"
     resource = Order
+    recorded = _PAYMENT_FIELDS | _SUMS | {"refunds"}
 
 
 class OrderPaymentStatusChanged(Event):
@@ -57,6 +83,7 @@ class OrderPaymentStatusChanged(Event):
 
     name, scope, resource_type = "order.payment_status_changed", "orders:read", "order"
     resource = Order
+    recorded = _PAYMENT_FIELDS | _SUMS
 
 
 class OrderProductsChanged(Event):
@@ -64,6 +91,9 @@ class OrderProductsChanged(Event):
 
     name, scope, resource_type = "order.products_changed", "orders:read", "order"
     resource = Order
+    # Status changes have the sums of the quantities of all line items.
+    recorded = _SUMS | {"subtotal", "line_items"}
+    unrecorded = frozenset(f"line_items.{name}" for name in _BY_STATUS)
 
 
 class OrderCommentCreated(Event):
@@ -85,21 +115,7 @@ class OrderDuplicateSuspected(Event):
 
     name, scope, resource_type = "order.duplicate_suspected", "orders:read", "order"
     resource = Order
-
-
-_STATUS_FIELDS = frozenset(
-    {"status", "fulfillment_status", "fulfilled_quantity", "returned_quantity", "cancel_reason", "cancelled_at"}
-    | {"completed_at"}
-)
-_PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
-_LINE_FIELDS = frozenset({"line_items", "subtotal"})
-_QUANTITIES = ("fulfilled_quantity", "returned_quantity")
-_BY_STATUS = (*_QUANTITIES, "allocations")
-# Derived fields alone cause no event; they are included in the event of the change that causes them.
-_DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
-_SUMS = frozenset({"total", "totals", "amount_due", "balance"})
-# Lists of which a change shows only the entries that differ.
-_RECORDS = ("fulfillments", "refunds")
+    recorded = frozenset({"suspected_duplicates_count"})
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -20,7 +21,6 @@ from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_
 from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
-from stoa.orders.line_items import NewLine
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
 from stoa.rest.call import Call, Store, Subject
@@ -64,7 +64,14 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
     return [outcomes.get(index) for index in range(len(requests))]
 
 
-async def locations_of(db: Executor, store: Store, wanted: Sequence[NewLine | NewOrder]) -> Collection[str]:
+class Located(Protocol):
+    """A part of a request that may name a location."""
+
+    @property
+    def location(self) -> str | None: ...
+
+
+async def locations_of(db: Executor, store: Store, wanted: Sequence[Located]) -> Collection[str]:
     """The active locations of a store, read again if the cached ones do not have all that are named."""
     named = {each.location for each in wanted if each.location is not None}
     known = active_locations(store) if named else (DEFAULT_LOCATION,)

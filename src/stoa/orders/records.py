@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from stoa import money
+from stoa.db.editions import added
 from stoa.events.outbox import Actor
+from stoa.orders.line_items import Allocation
 from stoa.rest.checks import Money, Time
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -46,6 +48,13 @@ class FulfillmentLine(msgspec.Struct):
 
     line_item_id: Annotated[int, Meta(description="The id of a line item of the order.")]
     quantity: Annotated[int, Meta(description="The shipped units of this line item, at least 1.")]
+    allocations: Annotated[
+        list[Allocation],
+        added(2),
+        Meta(
+            description="The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and no location was named, or an earlier release of Stoa shipped it."
+        ),
+    ] = []
 
 
 class Fulfillment(msgspec.Struct):
@@ -54,14 +63,36 @@ class Fulfillment(msgspec.Struct):
     id: Annotated[int, Meta(description="1, 2, 3 and so on within the order. It never changes.")]
     line_items: Annotated[
         list[FulfillmentLine],
-        Meta(description="The shipped units. Returns do not change them: see `returned_quantity` of the line item."),
+        Meta(
+            description="The shipped units. Returns do not change them: see `returned_quantity` of the line item. Empty once the fulfillment is voided."
+        ),
     ]
     tracking: Annotated[
-        FulfillmentTracking | None, Meta(description="Null until tracking is sent, and after the customer is erased.")
+        FulfillmentTracking | None,
+        Meta(description="Null until tracking is sent, after it is removed, and after the customer is erased."),
     ]
-    status: Annotated[ShipmentStatus, Meta(description="`shipped`, then `delivered`.")]
-    shipped_at: Annotated[Time, Meta(description="The time at which Stoa recorded the shipment.")]
+    status: Annotated[
+        ShipmentStatus,
+        Meta(description="`shipped`, then `delivered`. A voided fulfillment stays `shipped`: see `voided_at`."),
+    ]
+    shipped_at: Annotated[
+        Time, Meta(description="The time of the shipment: that of the request unless the request named another one.")
+    ]
     delivered_at: Annotated[Time | None, Meta(description="The time at which Stoa recorded the delivery, or null.")]
+    location: Annotated[
+        str | None,
+        added(2),
+        Meta(
+            description="The code of the location that all units were shipped from; null if there are several, or if it is not known. See `allocations` of the line items."
+        ),
+    ] = None
+    voided_at: Annotated[
+        Time | None,
+        added(2),
+        Meta(
+            description="The time at which the fulfillment was voided, which returned its units to the order; else null."
+        ),
+    ] = None
 
 
 class RefundLine(msgspec.Struct):
@@ -71,6 +102,13 @@ class RefundLine(msgspec.Struct):
     quantity: Annotated[int, Meta(description="The refunded units, at least 1.")]
     amount: Annotated[Money, Meta(description="The part of the refund's `amount` for these units.")]
     restock: Annotated[bool, Meta(description="Whether the refund returned the units to stock.")]
+    location: Annotated[
+        str | None,
+        added(2),
+        Meta(
+            description="The code of the location where the request restocked the units; null if it named none: they return to where they were shipped from."
+        ),
+    ] = None
 
 
 class Refund(msgspec.Struct):
@@ -97,11 +135,12 @@ class Refund(msgspec.Struct):
 class FulfilledUnits(msgspec.Struct, frozen=True):
     line_item_id: int
     quantity: int
+    allocations: list[Allocation] = []
     unknown: dict[str, Any] = {}  # members that a later release added; they are kept
 
 
 class FulfillmentState(msgspec.Struct, frozen=True):
-    """Units that were shipped together. Only tracking and delivery change later."""
+    """Units that were shipped together. Tracking, delivery and a void change it later."""
 
     id: int
     line_items: list[FulfilledUnits]
@@ -109,6 +148,8 @@ class FulfillmentState(msgspec.Struct, frozen=True):
     status: ShipmentStatus
     shipped_at: str
     delivered_at: str | None
+    location: str | None = None
+    voided_at: str | None = None
     unknown: dict[str, Any] = {}
 
 
@@ -117,6 +158,7 @@ class RefundedUnits(msgspec.Struct, frozen=True):
     quantity: int
     amount: int
     restock: bool
+    location: str | None = None  # where the units are restocked; None: where they were shipped from
     unknown: dict[str, Any] = {}
 
 

@@ -9,7 +9,7 @@ from stoa.events.outbox import Actor
 from stoa.orders.bodies import NewRefund
 from stoa.orders.contract import RefundExceedsPayment
 from stoa.orders.documents import LineState, OrderState
-from stoa.orders.fulfillments import take_back
+from stoa.orders.fulfillments import Units, take_back
 from stoa.orders.records import MOST_REFUNDS, RefundedUnits, RefundState
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
@@ -33,11 +33,13 @@ def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int)
     if given.amount is not None:
         shares = _divided(amount - shipping, shares if any(shares) else [quantity for _, quantity in lines])
     units = [
-        RefundedUnits(line.id, quantity, share, each.restock)
+        RefundedUnits(line.id, quantity, share, each.restock, each.location)
         for (line, quantity), share, each in zip(lines, shares, given.line_items, strict=True)
     ]
     add_refund(order, amount, occasion, pointer="/refund", shipping=shipping, units=units)
-    restocked = [pair for pair, each in zip(lines, given.line_items, strict=True) if each.restock]
+    restocked = [
+        Units(*pair, each.location) for pair, each in zip(lines, given.line_items, strict=True) if each.restock
+    ]
     if restocked:
         take_back(order, restocked)
 

@@ -3,13 +3,14 @@
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
 from stoa import money, terms
 from stoa.customers.contract import email_key
-from stoa.orders.allocation import by_location, held_units
+from stoa.orders.allocation import by_location, held_units, reserved_units, restocked
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import (
     HOLDING,
@@ -22,7 +23,8 @@ from stoa.orders.contract import (
     Status,
 )
 from stoa.orders.documents import LineState, OrderState
-from stoa.orders.fulfillments import arrive, deliver, ship, take_back
+from stoa.orders.fulfillments import Units, arrive, deliver, ship, take_back
+from stoa.orders.line_items import Allocation
 from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
 PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
@@ -43,7 +45,14 @@ ALWAYS_EDITABLE = frozenset({"note", "tags", "metadata", "external_id"})
 # --- status --------------------------------------------------------------------------------------------------------
 
 
-def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion], now: str, reason: str | None) -> None:
+def change_status(
+    order: OrderState,
+    wanted: Status,
+    portions: Sequence[Portion],
+    now: str,
+    reason: str | None,
+    shipped_at: str | None = None,
+) -> None:
     """Move an order to a status, or a part of its lines; does nothing if it has the status already."""
     if wanted == order.status:
         return
@@ -60,7 +69,7 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
         take_back(order, _portions(order, portions, "shipped"))
         return
     if wanted == "shipped":
-        ship(order, _portions(order, portions, "open"), now)
+        ship(order, _portions(order, portions, "open"), shipped_at or now)
         if any(line.open_quantity for line in order.lines):
             return  # the status changes when the last part is shipped
     elif wanted == "delivered":
@@ -78,31 +87,34 @@ def change_status(order: OrderState, wanted: Status, portions: Sequence[Portion]
     arrive(order)
 
 
-def _portions(
-    order: OrderState, portions: Sequence[Portion], which: Literal["open", "shipped"]
-) -> list[tuple[LineState, int]]:
+def _portions(order: OrderState, portions: Sequence[Portion], which: Literal["open", "shipped"]) -> list[Units]:
     """The units of each line to ship or return: the requested ones, or all."""
 
     def left(line: LineState) -> int:
         return line.open_quantity if which == "open" else line.fulfilled_quantity - line.returned_quantity
 
     if not portions:
-        return [(line, left(line)) for line in order.lines]
+        return [Units(line, left(line)) for line in order.lines]
     faults: list[Fault] = []
-    found: dict[int, tuple[LineState, int]] = {}
+    found: dict[tuple[int, str | None], Units] = {}
+    taken: Counter[int] = Counter()
     for index, portion in enumerate(portions):
-        line = order.line(portion.id)
+        line, location = order.line(portion.id), portion.location
         if line is None:
             faults.append(Fault(f"/line_items/{index}/id", "not_found", "must be the id of a line item of this order"))
-        elif portion.id in found:
+            continue
+        most = left(line) - taken[line.id]
+        words = f"the units that can be {'shipped' if which == 'open' else 'returned'}"
+        if which == "open" and location is not None and reserved_units(line) and reserved_units(line, location) < most:
+            most, words = reserved_units(line, location), "the units of the line item that are reserved at the location"
+        if (portion.id, location) in found:
             faults.append(Fault(f"/line_items/{index}/id", "invalid_format", "must not be repeated"))
-        elif portion.quantity > left(line):
-            words = (
-                f"must be at most {left(line)}, the units that can be {'shipped' if which == 'open' else 'returned'}"
-            )
-            faults.append(Fault(f"/line_items/{index}/quantity", "out_of_range", words, {"maximum": left(line)}))
+        elif portion.quantity > most:
+            words = f"must be at most {most}, {words}"
+            faults.append(Fault(f"/line_items/{index}/quantity", "out_of_range", words, {"maximum": most}))
         else:
-            found[portion.id] = line, portion.quantity
+            found[portion.id, location] = Units(line, portion.quantity, location)
+            taken[line.id] += portion.quantity
     if faults:
         raise ValidationFailed(
             f"{counted(len(faults), 'line item')} cannot be {'shipped' if which == 'open' else 'returned'}.",
@@ -188,10 +200,20 @@ class Effect(msgspec.Struct, frozen=True):
     kind: Literal["reserve", "release", "commit", "restock"]
     on_hand: int
     reserved: int
+    returned: bool = False  # whether the units came back from the customer
 
 
-def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool = True) -> list[Effect]:
-    """The changes of stock between two states of an order, line by line."""
+def stock_effects(
+    before: OrderState | None,
+    after: OrderState,
+    *,
+    restock: bool = True,
+    restock_at: Mapping[int, Sequence[Allocation]] = MappingProxyType({}),
+) -> list[Effect]:
+    """The changes of stock between two states of an order, line by line.
+
+    Returned units go back to where they were shipped from, except those that `restock_at` sends elsewhere, by line.
+    """
     old = {line.id: line for line in before.lines} if before else {}
     new = {line.id: line for line in after.lines}
     effects: list[Effect] = []
@@ -200,15 +222,21 @@ def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool
         variant_id = (line or old[line_id]).variant_id
         if variant_id is None:
             continue  # a custom line item has no stock
-        shipped_before, shipped_after = _shipped(previous), _shipped(line)
+        shipped, shipped_after = by_location(previous, 0, _shipped(previous)), by_location(line, 0, _shipped(line))
         reserved = by_location(
-            previous, shipped_before, held_units(previous, before.status) if previous and before else 0
+            previous, _shipped(previous), held_units(previous, before.status) if previous and before else 0
         )
-        reserved_after = by_location(line, shipped_after, held_units(line, after.status) if line else 0)
-        for location, units in by_location(line, shipped_before, shipped_after).items():
-            taken = min(units, reserved[location])
+        reserved_after = by_location(line, _shipped(line), held_units(line, after.status) if line else 0)
+        for location in shipped | shipped_after:
+            units = shipped_after[location] - shipped[location]
+            if units > 0:
+                taken = min(units, reserved[location])
+                effects.append(Effect(line_id, variant_id, location, "commit", -units, -taken))
+            else:  # a voided shipment: what is not reserved there again is free
+                taken = -min(-units, max(0, reserved_after[location] - reserved[location]))
+                effects.append(Effect(line_id, variant_id, location, "commit", -taken, -taken))
+                effects.append(Effect(line_id, variant_id, location, "restock", taken - units, 0))
             reserved[location] -= taken
-            effects.append(Effect(line_id, variant_id, location, "commit", -units, -taken))
         for location in reserved | reserved_after:
             units = reserved_after[location] - reserved[location]
             if units:
@@ -217,8 +245,12 @@ def stock_effects(before: OrderState | None, after: OrderState, *, restock: bool
             returned = by_location(
                 line, previous.returned_quantity if previous else 0, line.returned_quantity if line else 0
             )
-            effects += [Effect(line_id, variant_id, each, "restock", units, 0) for each, units in returned.items()]
-    return effects
+            returned = restocked(returned, restock_at.get(line_id, ()))
+            effects += [
+                Effect(line_id, variant_id, each, "restock", units, 0, returned=True)
+                for each, units in returned.items()
+            ]
+    return [each for each in effects if each.on_hand or each.reserved]
 
 
 def _shipped(line: LineState | None) -> int:

@@ -1,19 +1,25 @@
 """The endpoint that moves an order: its status, payment, fulfillments and refunds."""
 
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
-from stoa.orders.bodies import NewRefund, StatusChange
+from stoa.orders.bodies import NewRefund, NewRefundLine, Portion, StatusChange
 from stoa.orders.contract import IllegalTransition, Order, OrderNotPaid, RefundExceedsPayment
 from stoa.orders.documents import OrderState, actor_of, document_of, time_text
+from stoa.orders.draft import unknown_location
 from stoa.orders.endpoints import get_order
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import STATUS_CHANGE
-from stoa.orders.fulfillments import deliver, track
+from stoa.orders.fulfillments import deliver, track, untrack, void
+from stoa.orders.line_items import Allocation
+from stoa.orders.placement import locations_of
 from stoa.orders.refunds import Occasion, add_refund, refund
 from stoa.orders.rules import change_payment, change_status
 from stoa.orders.update import Consequences, Entry, load, update
@@ -22,6 +28,8 @@ from stoa.rest.endpoint import One, Routes
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
 routes = Routes("Orders")
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_CLOCK_SKEW = timedelta(minutes=5)
 
 
 @routes.put(
@@ -41,15 +49,21 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     version, no event.
 
     Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of
-    that fulfillment, and `delivered` marks only that one; the order is delivered when all are. `refund` adds an entry to
+    that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved
+    again. The order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it
+    back. `refund` adds an entry to
     `refunds`, and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
     repeated request is a second refund or shipment.
     """
     _check_body(body)
     no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
     before, moment = await load(call, order_id)
+    shipped_at = _shipped_at(body, moment)
+    await _check_locations(call, body)
     order = before.copy()
-    _apply(call, order, body, time_text(moment))
+    _apply(call, order, body, time_text(moment), shipped_at)
+    if body.void:
+        await _void(call, order, body.fulfillment_id or 0, time_text(moment))
     if order == before:
         return await get_order(call, order_id)
     changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
@@ -64,6 +78,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
         entries=[Entry("status_change", _entry_text(body), _entry_changes(changes))],
         no_longer_suspected=no_longer_suspected,
         restock=body.restock or body.status != "returned",
+        restock_at=_restock_at(body),
     )
     return await update(call, before, order, consequences)
 
@@ -71,27 +86,88 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
 def _check_body(body: StatusChange) -> None:
     """Refuse a change whose fields contradict each other."""
     faults: list[Fault] = []
-    if body.status is None and body.payment_status is None and body.tracking is None and body.refund is None:
-        faults.append(Fault("/status", "required", "is required unless payment_status, tracking or refund is given"))
+    removes = body.tracking is None and body.fulfillment_id is not None and body.status is None
+    if not (body.status or body.payment_status or body.tracking or body.refund or body.void or removes):
+        words = "is required unless payment_status, tracking, refund or void is given"
+        faults.append(Fault("/status", "required", words))
     if body.line_items and body.status not in ("shipped", "returned"):
         faults.append(Fault("/line_items", "invalid_format", "must not be sent unless status is shipped or returned"))
     if body.line_items == []:
         faults.append(Fault("/line_items", "out_of_range", "must not be empty: omit it to include all line items"))
     if body.amount_refunded is not None and body.payment_status is None:
         faults.append(Fault("/amount_refunded", "invalid_format", "must not be sent without payment_status"))
-    if body.tracking is not None and not any(msgspec.structs.astuple(body.tracking)):
+    if body.tracking and not any(msgspec.structs.astuple(body.tracking)):
         faults.append(Fault("/tracking/number", "required", "is required unless carrier or url is given"))
     if body.fulfillment_id is not None:
         if body.status not in (None, "delivered"):
             words = "must not be sent unless status is delivered or omitted"
             faults.append(Fault("/fulfillment_id", "invalid_format", words))
-        elif body.status is None and body.tracking is None:
-            words = "is required with fulfillment_id unless status is given"
+        elif body.status is None and body.tracking is UNSET and not body.void:
+            words = "is required with fulfillment_id unless status or void is given"
             faults.append(Fault("/tracking", "required", words))
+    if body.shipped_at is not None and body.status != "shipped":
+        faults.append(Fault("/shipped_at", "invalid_format", "must not be sent unless status is shipped"))
+    if body.void:
+        faults += _void_faults(body)
     if body.refund is not None:
         faults += _refund_faults(body, body.refund)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
+
+
+def _void_faults(body: StatusChange) -> list[Fault]:
+    faults = [
+        Fault(f"/{name}", "invalid_format", "must not be sent with void")
+        for name in ("status", "payment_status", "tracking", "refund")
+        if getattr(body, name)
+    ]
+    if body.fulfillment_id is None:
+        faults.append(Fault("/fulfillment_id", "required", "is required with void"))
+    return faults
+
+
+def _shipped_at(body: StatusChange, moment: datetime) -> str | None:
+    """The time of the shipment. A clock that is a little fast is forgiven: it counts as now."""
+    if body.shipped_at is None:
+        return None
+    if not _EARLIEST <= body.shipped_at <= moment + _CLOCK_SKEW:
+        fault = Fault("/shipped_at", "out_of_range", "must be between 1970 and now")
+        raise ValidationFailed("The time of the shipment is invalid.", faults=[fault])
+    return time_text(min(body.shipped_at, moment))
+
+
+async def _check_locations(call: Call, body: StatusChange) -> None:
+    """Refuse locations that do not exist or are inactive."""
+    portions: list[tuple[str, Portion | NewRefundLine]] = [
+        (f"/line_items/{n}/location", each) for n, each in enumerate(body.line_items or [])
+    ]
+    if body.refund is not None:
+        portions += [(f"/refund/line_items/{n}/location", each) for n, each in enumerate(body.refund.line_items)]
+    active = await locations_of(call.db, call.store, [each for _, each in portions])
+    faults = [
+        unknown_location(at) for at, each in portions if each.location is not None and each.location not in active
+    ]
+    if faults:
+        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
+
+
+def _restock_at(body: StatusChange) -> dict[int, list[Allocation]]:
+    """Where a request returns units of each line, if it names a location."""
+    found: defaultdict[int, list[Allocation]] = defaultdict(list)
+    for portion in (body.line_items or []) if body.status == "returned" else []:
+        if portion.location is not None:
+            found[portion.id].append(Allocation(portion.location, portion.quantity))
+    for line in body.refund.line_items if body.refund is not None else []:
+        if line.location is not None:
+            found[line.line_item_id].append(Allocation(line.location, line.quantity))
+    return found
+
+
+async def _void(call: Call, order: OrderState, fulfillment_id: int, now: str) -> None:
+    active = await queries.ACTIVE_LOCATIONS.all(call.db, call.store_id)
+    variants = [line.variant_id for line in order.lines if line.variant_id is not None]
+    untracked = await queries.UNTRACKED.all(call.db, call.store_id, variants)
+    void(order, fulfillment_id, now, active, untracked)
 
 
 def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
@@ -102,6 +178,11 @@ def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
     if body.payment_status is not None:
         words = "must not be sent with refund, which determines it"
         faults.append(Fault("/payment_status", "invalid_format", words))
+    faults += [
+        Fault(f"/refund/line_items/{n}/location", "invalid_format", "must not be sent unless restock is true")
+        for n, each in enumerate(given.line_items)
+        if each.location is not None and not each.restock
+    ]
     if body.status == "returned":
         faults += [
             Fault(f"/refund/line_items/{n}/restock", "invalid_format", "must not be sent when status is returned")
@@ -111,7 +192,7 @@ def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
     return faults
 
 
-def _apply(call: Call, order: OrderState, body: StatusChange, now: str) -> None:
+def _apply(call: Call, order: OrderState, body: StatusChange, now: str, shipped_at: str | None) -> None:
     """Apply a change to an order: payment, status, tracking, then refund."""
     digits, shipments = call.store.digits, len(order.fulfillments)
     if body.payment_status is not None:
@@ -123,8 +204,10 @@ def _apply(call: Call, order: OrderState, body: StatusChange, now: str) -> None:
     if body.fulfillment_id is not None and body.status == "delivered":
         deliver(order, now, body.fulfillment_id)
     elif body.status is not None:
-        change_status(order, body.status, body.line_items or [], now, body.reason)
-    if body.tracking is not None:
+        change_status(order, body.status, body.line_items or [], now, body.reason, shipped_at)
+    if body.tracking is None and body.fulfillment_id is not None and body.status is None:
+        untrack(order, body.fulfillment_id)
+    elif body.tracking:
         tracking = msgspec.structs.asdict(body.tracking)
         shipped_now = len(order.fulfillments) > shipments
         track(order, tracking, now, fulfillment_id=body.fulfillment_id, shipped_now=shipped_now)

@@ -57,6 +57,7 @@ class Consequences(msgspec.Struct, kw_only=True):
     entries: Sequence[Entry] = ()
     no_longer_suspected: Sequence[int] = ()  # orders that lose one suspected duplicate; they are locked
     restock: bool = True
+    restock_at: Mapping[int, Sequence[Allocation]] = {}  # where returned units go, by line
     pointers: Mapping[int, str] = {}  # of lines in the request body, by their ids
 
 
@@ -136,7 +137,7 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
         if sqlstate(error) == OUT_OF_RANGE:
             raise customer_sum_too_large(call) from error
         raise
-    effects = stock_effects(before, order, restock=consequences.restock)
+    effects = stock_effects(before, order, restock=consequences.restock, restock_at=consequences.restock_at)
     if effects:
         await _move_stock(call, order, effects, consequences.pointers)
     return One(stored.doc, stored.version)
@@ -172,6 +173,8 @@ async def _allocate(call: Call, before: OrderState, order: OrderState, pointers:
     active = active_locations(call.store)
     await _find_untracked(call, before, order)
     growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
+    if any(line.location not in (None, *active) for line in growing):  # it may be newer than the cached ones
+        active = frozenset(await queries.ACTIVE_LOCATIONS.all(call.db, call.store_id))
     levels: Levels | None = None
     if growing and len(active) > 1:
         customers = [order.customer_id] if order.customer_id is not None else []
@@ -209,7 +212,7 @@ async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], 
             location=effect.location,
             on_hand=effect.on_hand,
             reserved=effect.reserved,
-            reason="return" if effect.kind == "restock" else "order",
+            reason="return" if effect.returned else "order",
             reference=str(order.number),
             order_id=order.id,
             movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}/{effect.location}",

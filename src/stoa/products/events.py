@@ -1,12 +1,18 @@
 """The events of the catalog: one event for each kind of change of a resource, none if nothing changed."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from stoa.events.outbox import Event
+from stoa.products.bodies import ProductFields, VariantFields
 from stoa.products.contract import Product, Variant
 from stoa.products.documents import changes_between
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.rest.lists import Tombstone
+
+# Derived fields: a change of these alone causes no event.
+_DERIVED = frozenset({"sku", "barcode", "variants_count"})
+_DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position"})
 
 
 class ProductCreated(Event):
@@ -21,6 +27,7 @@ class ProductUpdated(Event):
 
     name, scope, resource_type = "product.updated", "products:read", "product"
     resource = Product
+    recorded = frozenset(ProductFields.__struct_fields__) - _DERIVED - {"currency"}
 
 
 class ProductDeleted(Event):
@@ -42,6 +49,7 @@ class VariantUpdated(Event):
 
     name, scope, resource_type = "product.variant_updated", "products:read", "variant"
     resource = Variant
+    recorded = frozenset(VariantFields.__struct_fields__) - _DERIVED_OF_VARIANT | {"position"}
 
 
 class VariantDeleted(Event):
@@ -56,6 +64,10 @@ class StockEvent(Event):
 
     scope, resource_type, resource = "inventory:read", "variant", Variant
     full_scope = "products:read"
+    changed_paths: ClassVar[Mapping[str, str]] = {
+        name: f"stock.{name}" for name in ("on_hand", "reserved", "available", "locations")
+    }
+    recorded = frozenset({"stock"})
     basic_fields = frozenset(
         {"id", "product_id", "sku", "track_inventory", "allow_backorder", "low_stock_threshold", "stock", "updated_at",
          "version"}
@@ -85,10 +97,6 @@ class ProductBackInStock(StockEvent):
 
     name = "product.back_in_stock"
 
-
-# Derived fields: a change of these alone causes no event.
-_DERIVED = frozenset({"sku", "barcode", "variants_count"})
-_DERIVED_OF_VARIANT = frozenset({"title", "effective_price", "position"})
 
 Caused = tuple[type[Event], VariantCopy | None, dict[str, tuple[Any, Any]]]
 

@@ -1317,6 +1317,7 @@ CREATE TABLE webhooks (
     updated_at            timestamptz DEFAULT now() NOT NULL,
     version               integer DEFAULT 1 NOT NULL,
     readable              text[],
+    changed               text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT webhooks_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT webhooks_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT webhooks_ordering_check CHECK (ordering = ANY (ARRAY['none'::text, 'resource'::text])),
@@ -1368,6 +1369,42 @@ UNION ALL
     pending_deliveries.created_at,
     NULL::timestamp with time zone AS finished_at
    FROM pending_deliveries;
+
+CREATE VIEW event_subscriptions AS
+ SELECT w.store_id,
+    w.id,
+    w.app_id,
+    w.events,
+    w.filter,
+    w.changed,
+    w.skip_own,
+    w.ordering = 'resource'::text AS ordered,
+    bounded_scopes(i.scopes, w.readable) AS granted_scopes,
+    w.of_app,
+    w.url,
+    w.payload,
+    w.fields,
+    w.sealed_headers,
+    w.sealed_secret,
+        CASE
+            WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret
+            ELSE NULL::bytea
+        END AS sealed_old_secret,
+    w.status,
+    w.max_in_flight,
+    w.rate_per_s,
+    w.skip_before,
+    w.ended_at IS NOT NULL AS ended,
+    a.status <> 'active'::text OR s.status <> 'active'::text AS suspended,
+    s.handle AS store_handle,
+    s.name AS store_name,
+    s.currency,
+    s.timezone,
+    s.locale
+   FROM webhooks w
+     JOIN apps a ON a.id = w.app_id
+     JOIN stores s ON s.id = w.store_id
+     LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
 
 CREATE VIEW subscriptions AS
  SELECT w.store_id,

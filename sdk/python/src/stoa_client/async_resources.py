@@ -1169,10 +1169,12 @@ class AsyncOrders(AsyncResource):
         units can be returned with `line_items` in any status; an order that is processing or cancelled keeps
         its status. If the order already has the status, nothing changes: 200, no new version, no event. Each
         request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
-        the tracking of that fulfillment, and `delivered` marks only that one; the order is delivered when all
-        are. `refund` adds an entry to `refunds`, and `payment_status` follows. So does the older form:
-        `refunded`, or `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a
-        partial shipment: without one, a repeated request is a second refund or shipment.
+        the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
+        the shipment: its units are reserved again. The order is delivered when all are. A portion of
+        `line_items` names the `location` that ships it or takes it back. `refund` adds an entry to `refunds`,
+        and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with
+        `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
+        repeated request is a second refund or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
         RefundExceedsPayment, VersionConflict.
@@ -1790,9 +1792,10 @@ class AsyncWebhooks(AsyncResource):
         scope of their events in the token. `*` selects every event that the token may read; a token without
         `scope` follows the installation, a narrowed one bounds the subscription for good. `filter` has the
         grammar of list filters and applies to the resource, for example
-        `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events
-        from the feed. The response contains `secret` only this once; repeating the call with the same
-        `Idempotency-Key` returns it again. You receive every event that is committed after the response.
+        `{"status":"cancelled","total[gte]":"100.00"}`. `changed` names fields: an update is sent only if one of
+        them changed. Without `url` nothing is sent, and you read the events from the feed. The response
+        contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
+        You receive every event that is committed after the response.
 
         Requires the scope `webhooks:write`. Raises TooManyWebhooks, WebhookExists.
         """
@@ -1880,7 +1883,7 @@ class AsyncWebhooks(AsyncResource):
         events since a time (`{"since":"..."}`). A new `url` also applies to pending deliveries. Responses never
         contain the values of `headers`: omit a header, or send its asterisks back, to keep it. If the host of
         `url` changes, all values are removed: send them again in the same call. A change of `url`, `events`,
-        `filter` or `headers` requires the scopes of the events in the token, as a new subscription.
+        `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
 
         Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
         """

@@ -263,6 +263,7 @@ TestResultField: TypeAlias = Literal[
     "response_body",
     "error",
     "timings",
+    "not_sent",
 ]
 VariantField: TypeAlias = Literal[
     "id",
@@ -296,6 +297,7 @@ WebhookField: TypeAlias = Literal[
     "url",
     "events",
     "filter",
+    "changed",
     "fields",
     "payload",
     "ordering",
@@ -928,6 +930,10 @@ class NewRefundLine(TypedDict):
     """The units to refund: at most the quantity of the line item minus refunded units."""
     restock: NotRequired[bool]
     """True returns the units, which must be shipped, to stock and counts them as returned."""
+    location: NotRequired[str | None]
+    """With `restock`: the code of the location that the units return to. By default, it is the one that they were
+    shipped from.
+    """
 
 
 class NewSecret(TypedDict):
@@ -1031,6 +1037,10 @@ class NewWebhook(TypedDict):
     filter: NotRequired[Mapping[str, str | int | float | bool]]
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
+    """
+    changed: NotRequired[Sequence[str]]
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
     """
     fields: NotRequired[Sequence[str]]
     """The fields of the resource to send in `data`. Empty, the default, means all."""
@@ -1144,9 +1154,14 @@ class Portion(TypedDict):
     """A quantity of one line item."""
 
     id: int
-    """The id of a line item of the order. Send each at most once."""
+    """The id of a line item of the order. Send each at most once, or once for each `location`."""
     quantity: int
     """The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped."""
+    location: NotRequired[str | None]
+    """The code of the location that the units are shipped from, where they must be reserved, or return to. By
+    default, units are shipped from their `allocations` in the order of the list, and return to where they were
+    shipped from.
+    """
 
 
 class ProductBatch(TypedDict):
@@ -1249,7 +1264,7 @@ class StatusChange(TypedDict):
         | None
     ]
     """The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`.
-    Required unless `payment_status`, `tracking` or `refund` is sent.
+    Required unless `payment_status`, `tracking`, `refund` or `void` is sent.
     """
     payment_status: NotRequired[
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
@@ -1264,8 +1279,15 @@ class StatusChange(TypedDict):
     """A refund; `payment_status` follows from it."""
     tracking: NotRequired[NewTracking | None]
     """The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that
-    this request ships, or to the newest fulfillment without tracking.
+    this request ships, or to the newest fulfillment without tracking. Null removes the tracking of
+    `fulfillment_id`, if no `status` is sent.
     """
+    void: NotRequired[bool]
+    """True voids the shipment `fulfillment_id`, which must not be delivered or returned: its units are reserved
+    again, and a `shipped` order is `processing` again.
+    """
+    shipped_at: NotRequired[datetime | str | None]
+    """With the status `shipped`: the time at which the units were shipped, from 1970 to now. The default is now."""
     comment: NotRequired[str | None]
     """A text for the timeline entry of this change. The entry is internal."""
     reason: NotRequired[str | None]
@@ -1362,6 +1384,10 @@ class WebhookChanges(TypedDict):
     filter: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
+    """
+    changed: NotRequired[Sequence[str] | None]
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
     """
     fields: NotRequired[Sequence[str] | None]
     """The fields of the resource to send in `data`. Empty, the default, means all."""

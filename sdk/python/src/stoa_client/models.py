@@ -453,15 +453,25 @@ class Fulfillment(Model):
     id: int = absent()
     """1, 2, 3 and so on within the order. It never changes."""
     line_items: "list[FulfillmentLine]" = absent()
-    """The shipped units. Returns do not change them: see `returned_quantity` of the line item."""
+    """The shipped units. Returns do not change them: see `returned_quantity` of the line item. Empty once the
+    fulfillment is voided.
+    """
     tracking: "FulfillmentTracking | None" = absent()
-    """Null until tracking is sent, and after the customer is erased."""
+    """Null until tracking is sent, after it is removed, and after the customer is erased."""
     status: str = absent()
-    """`shipped`, then `delivered`. One of delivered, shipped; later releases may add values."""
+    """`shipped`, then `delivered`. A voided fulfillment stays `shipped`: see `voided_at`. One of delivered,
+    shipped; later releases may add values.
+    """
     shipped_at: datetime = absent()
-    """The time at which Stoa recorded the shipment."""
+    """The time of the shipment: that of the request unless the request named another one."""
     delivered_at: "datetime | None" = absent()
     """The time at which Stoa recorded the delivery, or null."""
+    location: "str | None" = absent()
+    """The code of the location that all units were shipped from; null if there are several, or if it is not known.
+    See `allocations` of the line items.
+    """
+    voided_at: "datetime | None" = absent()
+    """The time at which the fulfillment was voided, which returned its units to the order; else null."""
 
 
 class FulfillmentLine(Model):
@@ -471,6 +481,10 @@ class FulfillmentLine(Model):
     """The id of a line item of the order."""
     quantity: int = absent()
     """The shipped units of this line item, at least 1."""
+    allocations: "list[Allocation]" = absent()
+    """The locations that the units were shipped from. Empty if they are not known: the line item is not tracked
+    and no location was named, or an earlier release of Stoa shipped it.
+    """
 
 
 class FulfillmentTracking(Model):
@@ -560,8 +574,9 @@ class LedgerEntry(Model):
     """The SKU of the variant at the time of the entry; null if it had none."""
     kind: str = absent()
     """`set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
-    file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`). One of
-    adjust, commit, import, release, reserve, restock, set, transfer; later releases may add values.
+    file. Orders `reserve` units, `release` them, ship them (`commit`, with positive numbers if a shipment is
+    voided) and return them (`restock`). One of adjust, commit, import, release, reserve, restock, set,
+    transfer; later releases may add values.
     """
     location: str = absent()
     """The code of the location whose level changed."""
@@ -700,6 +715,15 @@ class MetadataEntry(Model):
     """The time at which the value was written last, in UTC."""
     updated_by: "WrittenBy" = absent()
     """The app that wrote the value last."""
+
+
+class NotSent(Model):
+    """Why a subscription does not receive an event."""
+
+    reason: str = absent()
+    """The reason, for programs, as in `meta.not_sent` of the delivery log."""
+    detail: str = absent()
+    """The reason, for people."""
 
 
 class Option(Model):
@@ -1114,6 +1138,10 @@ class RefundLine(Model):
     """The part of the refund's `amount` for these units."""
     restock: bool = absent()
     """Whether the refund returned the units to stock."""
+    location: "str | None" = absent()
+    """The code of the location where the request restocked the units; null if it named none: they return to where
+    they were shipped from.
+    """
 
 
 class RowError(Model):
@@ -1257,6 +1285,11 @@ class TestResult(Model):
     """Why no response arrived, such as a timeout; null if one arrived."""
     timings: "Timings" = absent()
     """How long each step took."""
+    not_sent: "NotSent | None" = absent()
+    """Why the subscription would not receive an event like this sample: `not_subscribed`, `unchanged` or
+    `filtered`. The test is sent in any case. Null if it would receive it, and for events about the app or a
+    subscription.
+    """
 
 
 class PartialTestResult(Model):
@@ -1274,6 +1307,7 @@ class PartialTestResult(Model):
     response_body: "UnsetType | str | None" = absent()
     error: "UnsetType | str | None" = absent()
     timings: "UnsetType | Timings" = absent()
+    not_sent: "UnsetType | NotSent | None" = absent()
 
 
 class Timings(Model):
@@ -1434,6 +1468,10 @@ class Webhook(Model):
     """Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty
     means every event.
     """
+    changed: list[str] = absent()
+    """Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them
+    changed. Creations and deletions are always sent; empty means every update.
+    """
     fields: list[str] = absent()
     """The fields of the resource to send in `data`. Empty, the default, means all."""
     payload: str = absent()
@@ -1500,6 +1538,7 @@ class PartialWebhook(Model):
     url: "UnsetType | str | None" = absent()
     events: "UnsetType | list[str]" = absent()
     filter: "UnsetType | dict[str, str]" = absent()
+    changed: "UnsetType | list[str]" = absent()
     fields: "UnsetType | list[str]" = absent()
     payload: "UnsetType | str" = absent()
     ordering: "UnsetType | str" = absent()

@@ -63,8 +63,8 @@ export interface EventData {
    */
   "order.fulfilled": models.Order;
   /**
-   * The tracking of a fulfillment changed, or it was delivered; `changes.fulfillments` has the fulfillments before
-   * and after.
+   * The tracking of a fulfillment changed, or it was delivered or voided; `changes.fulfillments` has the
+   * fulfillments before and after.
    */
   "order.fulfillment_updated": models.Order;
   /** Money was refunded; `changes.refunds` has the new refund. */

@@ -713,6 +713,11 @@ export interface NewRefundLine {
    * @defaultValue `false`
    */
   restock?: boolean;
+  /**
+   * With `restock`: the code of the location that the units return to. By default, it is the one that they were
+   * shipped from.
+   */
+  location?: string | null;
 }
 
 /** How long the previous secret also signs; use 0 if it has leaked. */
@@ -846,6 +851,11 @@ export interface NewWebhook {
    * means every event.
    */
   filter?: Readonly<Record<string, string | number | boolean>>;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed?: readonly string[];
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[];
   /**
@@ -975,10 +985,16 @@ export interface OrderChanges {
 
 /** A quantity of one line item. */
 export interface Portion {
-  /** The id of a line item of the order. Send each at most once. */
+  /** The id of a line item of the order. Send each at most once, or once for each `location`. */
   id: number;
   /** The units to ship, at most those that are not shipped yet, or to return, at most those that are shipped. */
   quantity: number;
+  /**
+   * The code of the location that the units are shipped from, where they must be reserved, or return to. By
+   * default, units are shipped from their `allocations` in the order of the list, and return to where they were
+   * shipped from.
+   */
+  location?: string | null;
 }
 
 /** Up to 100 items. `atomic` applies all items or none; `independent` applies each item by itself. */
@@ -1082,7 +1098,7 @@ export interface SeoChanges {
 export interface StatusChange {
   /**
    * The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required
-   * unless `payment_status`, `tracking` or `refund` is sent.
+   * unless `payment_status`, `tracking`, `refund` or `void` is sent.
    */
   status?:
     | "cancelled"
@@ -1110,15 +1126,28 @@ export interface StatusChange {
    * to it.
    */
   amount_refunded?: string | null;
-  /** The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`. */
+  /**
+   * The fulfillment whose `tracking` is replaced, or that is delivered if `status` is `delivered`, or voided if
+   * `void` is true.
+   */
   fulfillment_id?: number | null;
   /** A refund; `payment_status` follows from it. */
   refund?: NewRefund | null;
   /**
    * The tracking of a parcel, with at least one field. Without `fulfillment_id`, it belongs to the units that this
-   * request ships, or to the newest fulfillment without tracking.
+   * request ships, or to the newest fulfillment without tracking. Null removes the tracking of `fulfillment_id`, if
+   * no `status` is sent.
    */
   tracking?: NewTracking | null;
+  /**
+   * True voids the shipment `fulfillment_id`, which must not be delivered or returned: its units are reserved
+   * again, and a `shipped` order is `processing` again.
+   *
+   * @defaultValue `false`
+   */
+  void?: boolean;
+  /** With the status `shipped`: the time at which the units were shipped, from 1970 to now. The default is now. */
+  shipped_at?: Time | null;
   /** A text for the timeline entry of this change. The entry is internal. */
   comment?: string | null;
   /** Why, for the timeline. It becomes `cancel_reason` of a cancelled order. */
@@ -1226,6 +1255,11 @@ export interface WebhookChanges {
    * means every event.
    */
   filter?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed?: readonly string[] | null;
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields?: readonly string[] | null;
   /**

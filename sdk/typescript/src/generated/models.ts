@@ -384,16 +384,26 @@ export interface FailingWebhook {
 export interface Fulfillment {
   /** 1, 2, 3 and so on within the order. It never changes. */
   id: number;
-  /** The shipped units. Returns do not change them: see `returned_quantity` of the line item. */
+  /**
+   * The shipped units. Returns do not change them: see `returned_quantity` of the line item. Empty once the
+   * fulfillment is voided.
+   */
   line_items: FulfillmentLine[];
-  /** Null until tracking is sent, and after the customer is erased. */
+  /** Null until tracking is sent, after it is removed, and after the customer is erased. */
   tracking: FulfillmentTracking | null;
-  /** `shipped`, then `delivered`. */
+  /** `shipped`, then `delivered`. A voided fulfillment stays `shipped`: see `voided_at`. */
   status: Open<"delivered" | "shipped">;
-  /** The time at which Stoa recorded the shipment. */
+  /** The time of the shipment: that of the request unless the request named another one. */
   shipped_at: string;
   /** The time at which Stoa recorded the delivery, or null. */
   delivered_at: string | null;
+  /**
+   * The code of the location that all units were shipped from; null if there are several, or if it is not known.
+   * See `allocations` of the line items.
+   */
+  location: string | null;
+  /** The time at which the fulfillment was voided, which returned its units to the order; else null. */
+  voided_at: string | null;
 }
 
 /** The units of a line item in a fulfillment. */
@@ -402,6 +412,11 @@ export interface FulfillmentLine {
   line_item_id: number;
   /** The shipped units of this line item, at least 1. */
   quantity: number;
+  /**
+   * The locations that the units were shipped from. Empty if they are not known: the line item is not tracked and
+   * no location was named, or an earlier release of Stoa shipped it.
+   */
+  allocations: Allocation[];
 }
 
 /** How to follow the parcel of a fulfillment. */
@@ -481,7 +496,8 @@ export interface LedgerEntry {
   sku: string | null;
   /**
    * `set` is a new level, `adjust` a difference, `transfer` a move to another location, and `import` a row of a
-   * file. Orders `reserve` units, `release` them, ship them (`commit`) and return them (`restock`).
+   * file. Orders `reserve` units, `release` them, ship them (`commit`, with positive numbers if a shipment is
+   * voided) and return them (`restock`).
    */
   kind: Open<"adjust" | "commit" | "import" | "release" | "reserve" | "restock" | "set" | "transfer">;
   /** The code of the location whose level changed. */
@@ -600,6 +616,14 @@ export interface MetadataEntry {
   updated_at: string;
   /** The app that wrote the value last. */
   updated_by: WrittenBy;
+}
+
+/** Why a subscription does not receive an event. */
+export interface NotSent {
+  /** The reason, for programs, as in `meta.not_sent` of the delivery log. */
+  reason: string;
+  /** The reason, for people. */
+  detail: string;
 }
 
 /** An option by which a product's variants differ, such as Size, and its values. */
@@ -930,6 +954,11 @@ export interface RefundLine {
   amount: string;
   /** Whether the refund returned the units to stock. */
   restock: boolean;
+  /**
+   * The code of the location where the request restocked the units; null if it named none: they return to where
+   * they were shipped from.
+   */
+  location: string | null;
 }
 
 /** A fault of one row, or of the whole job if `row` is null. */
@@ -1056,6 +1085,11 @@ export interface TestResult {
   error: string | null;
   /** How long each step took. */
   timings: Timings;
+  /**
+   * Why the subscription would not receive an event like this sample: `not_subscribed`, `unchanged` or `filtered`.
+   * The test is sent in any case. Null if it would receive it, and for events about the app or a subscription.
+   */
+  not_sent?: NotSent | null;
 }
 
 /** Milliseconds from the start of the request to the end of each step; null for a step that was not reached. */
@@ -1198,6 +1232,11 @@ export interface Webhook {
    * means every event.
    */
   filter: Record<string, string>;
+  /**
+   * Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed.
+   * Creations and deletions are always sent; empty means every update.
+   */
+  changed: string[];
   /** The fields of the resource to send in `data`. Empty, the default, means all. */
   fields: string[];
   /**

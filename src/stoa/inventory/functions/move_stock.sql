@@ -271,6 +271,7 @@ BEGIN
     SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, in_actor,
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
+               'reserved', CASE WHEN v.reserved <> t.reserved THEN json_build_array(t.reserved, v.reserved) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END,
                'locations', t.locations))::text,
            variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail), in_request_id, moment, p.version

@@ -189,7 +189,8 @@ BEGIN
                    JOIN orders o ON o.store_id = in_store_id AND o.id = t.order_id
              UNION ALL
             SELECT t.order_id, 2, k.n, new_event_id(), k.type, 'variant', v.id, v.version - t.later_orders,
-                   '{"available":[' || a.now + t.units || ',' || a.now || ']}',
+                   '{"reserved":[' || v.reserved - t.later_units - t.units || ',' || v.reserved - t.later_units
+                   || '],"available":[' || a.now + t.units || ',' || a.now || ']}',
                    variant_document(v.id, v.product_id, variant_head(v.head, v.edition), CASE WHEN t.later_orders = 0 THEN v.tail
                        ELSE stock_tail(v.on_hand, v.reserved - t.later_units)
                             || times_tail(v.created_at, moment, v.version - t.later_orders) || '}' END),

@@ -179,7 +179,9 @@ async def webhook_settings(visit: Visit) -> View:
 
 @pages.form("/apps/{app_id:int}/webhooks/{at}/{webhook_id:int}/settings", on=webhook_settings)
 async def update_subscription(visit: Visit, form: SubscriptionForm) -> Redirect:
-    changes = WebhookChanges(events=form.patterns(), url=form.url or None, name=form.name or None)
+    changes = WebhookChanges(
+        events=form.patterns(), url=form.url or None, name=form.name or None, changed=form.watched()
+    )
     before, after = await _change(visit, changes)
     if len(after.headers) < len(before.headers):
         removed = ", ".join(before.headers)

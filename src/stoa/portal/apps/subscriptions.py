@@ -28,13 +28,13 @@ from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit
 from stoa.rest.endpoint import One
 from stoa.webhooks.api import endpoints, queries
-from stoa.webhooks.api.contract import NewWebhook, Webhook
+from stoa.webhooks.api.contract import CHANGED_FIELD, MAX_CHANGED_FIELDS, NewWebhook, Webhook
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.delivery.events import WebhookTest
 from stoa.webhooks.http import address_guard
 
 pages = Pages()
-FIELDS = ("url", "name", "events")
+FIELDS = ("url", "name", "events", "changed")
 _GROUPS = {
     "order": "Orders",
     "product": "Products and inventory",
@@ -43,6 +43,7 @@ _GROUPS = {
     "webhook": "Webhooks of this app",
 }
 _EXAMPLE_PORT = 8787
+_FEW_FIELDS = f"Enter at most {MAX_CHANGED_FIELDS} fields, such as price, stock.available, metadata.tier."
 _WEB_URL = re.compile(r"https?://\S+")
 
 
@@ -50,6 +51,7 @@ class SubscriptionForm(msgspec.Struct):
     events: list[str]
     url: Annotated[str, text("Use a URL with at most 2048 characters.", max_length=2048)] = ""
     name: Annotated[str, text("Use a name with at most 100 characters.", max_length=100)] = ""
+    changed: Annotated[str, text(_FEW_FIELDS, max_length=3300)] = ""
 
     @classmethod
     def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
@@ -60,6 +62,9 @@ class SubscriptionForm(msgspec.Struct):
             faults["events"] = "Select events from this list."
         if values.get("url") and not _WEB_URL.fullmatch(values["url"]):
             faults["url"] = "Enter a URL without spaces that starts with https://."
+        watched = _words(values.get("changed") or "")
+        if len(watched) > MAX_CHANGED_FIELDS or any(not re.match(CHANGED_FIELD, each) for each in watched):
+            faults["changed"] = _FEW_FIELDS
         return faults
 
     def patterns(self) -> list[str]:
@@ -70,6 +75,14 @@ class SubscriptionForm(msgspec.Struct):
             for each in dict.fromkeys(self.events)
             if each in wildcards or f"{each.partition('.')[0]}.*" not in wildcards
         ]
+
+    def watched(self) -> list[str]:
+        """Return the fields of which one must change."""
+        return _words(self.changed)
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()
 
 
 class NewSubscriptionForm(SubscriptionForm):
@@ -149,7 +162,7 @@ async def new_webhook(visit: Visit) -> View:
 @pages.form("/apps/{app_id:int}/new-webhook", on=new_webhook)
 async def create_subscription(visit: Visit, form: NewSubscriptionForm) -> View:
     call = await call_as_app(visit, form.store)
-    body = NewWebhook(form.patterns(), url=form.url or None, name=form.name or None)
+    body = NewWebhook(form.patterns(), url=form.url or None, name=form.name or None, changed=form.watched())
     call.require(WRITE)
     async with refusals_as_faults(FIELDS):
         await endpoints.refuse_private_host(call, body)

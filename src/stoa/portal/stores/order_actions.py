@@ -6,6 +6,8 @@ import msgspec
 from starlette.responses import JSONResponse, Response
 
 from stoa.accounts.contract import Right
+from stoa.inventory.contract import Location
+from stoa.inventory.queries import LOCATIONS
 from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
@@ -24,6 +26,7 @@ from stoa.portal.stores.order_forms import (
     payments_to,
     refundable,
     statuses_to,
+    voidable,
 )
 from stoa.portal.stores.orders import find_order, pages, store_order
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
@@ -61,10 +64,18 @@ async def order_action(visit: Visit) -> PageResponse:
         "lines": _lines(visit, order, action),
         "refundable": refundable(order),
         "amount": visit.to_confirm,
+        "locations": await _locations(visit),
+        "voidable": voidable(order),
         "statuses": statuses_to(order),
         "payments": payments_to(order),
     }
     return View("stores/order_action.html", context)
+
+
+async def _locations(visit: Visit) -> list[Location]:
+    """The active locations; empty if there is no choice."""
+    active = [each for each in await LOCATIONS.all(visit.db, visit.store.id) if each.active]
+    return active if len(active) > 1 else []
 
 
 def _lines(visit: Visit, order: Order, action: Action) -> Slice:

@@ -11,6 +11,7 @@ import msgspec
 
 from stoa.orders.contract import Order
 from stoa.orders.line_items import LineItem
+from stoa.orders.records import Fulfillment
 from stoa.orders.rules import PAYMENTS
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.writes import VersionedForm, whole
@@ -31,6 +32,8 @@ class OrderForm(VersionedForm):
     tracking_url: Line = ""
     fulfillment_id: Line = ""
     delivered: bool = False
+    remove_tracking: bool = False
+    location: Line = ""  # that ships units, or takes them back
     amount: Line = ""
     shipping_amount: Line = ""
     shown_amount: Line = ""  # the amount in all that the page showed
@@ -78,12 +81,25 @@ def _ship(form: OrderForm) -> Body:
 
 def _track(form: OrderForm) -> Body:
     """The tracking of one fulfillment, its delivery, or both."""
-    changes = {**_tracking(form), **({"status": "delivered"} if form.delivered else {})}
+    changes: dict[str, Any] = {**_tracking(form), **({"status": "delivered"} if form.delivered else {})}
+    if form.remove_tracking:
+        if changes.get("status"):
+            raise FormError(
+                remove_tracking="Remove the tracking, or mark the parcel as delivered, one after the other."
+            )
+        changes = {"tracking": None}
     if not changes:
         raise FormError(tracking_number="Enter the tracking, or mark the parcel as delivered.")
     return Body(
         {"fulfillment_id": whole(form.fulfillment_id), **changes}, {**_TRACKING, "/fulfillment_id": "fulfillment_id"}
     )
+
+
+def _void(form: OrderForm) -> Body:
+    if not form.confirmed:
+        raise FormError(confirmed="Select this box to confirm.")
+    body = {"fulfillment_id": whole(form.fulfillment_id), "void": True, **_words(reason=form.reason)}
+    return Body(body, {"/fulfillment_id": "fulfillment_id", "/void": "fulfillment_id", "/reason": "reason"})
 
 
 def _take_back(form: OrderForm) -> Body:
@@ -99,6 +115,8 @@ def _refund(form: OrderForm) -> Body:
     )
     for index, line in enumerate(lines):
         line["restock"] = form.restock
+        if not form.restock:
+            line.pop("location", None)
         fields[f"/refund/line_items/{index}/restock"] = "restock"
     for name in ("amount", "shipping_amount", "reason", "note"):
         fields[f"/refund/{name}"] = name
@@ -129,9 +147,10 @@ def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[di
     sent = {line: units for line, units in form.quantities.items() if units.strip("0")}
     if not sent and missing:
         raise FormError(quantities=missing)
-    portions = [{key: whole(line), "quantity": whole(units)} for line, units in sent.items()]
+    where = _words(location=form.location)
+    portions = [{key: whole(line), "quantity": whole(units), **where} for line, units in sent.items()]
     fields = {at: "quantities", **{f"{at}/{n}": f"quantities[{line}]" for n, line in enumerate(sent)}}
-    return portions, fields
+    return portions, {**fields, **{f"{at}/{n}/location": "location" for n in range(len(sent))}}
 
 
 def _open(_: Order, line: LineItem) -> int:
@@ -145,6 +164,10 @@ def _with_customer(_: Order, line: LineItem) -> int:
 def _not_refunded(order: Order, line: LineItem) -> int:
     refunded = sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line.id)
     return max(0, line.quantity - refunded)
+
+
+def voidable(order: Order) -> list[Fulfillment]:
+    return [each for each in order.fulfillments if each.status == "shipped" and each.voided_at is None]
 
 
 def refundable(order: Order) -> Decimal:
@@ -182,7 +205,15 @@ ACTIONS: Mapping[str, Action] = {
         "The tracking was changed.",
         _track,
         None,
-        lambda order: bool(order.fulfillments),
+        lambda order: any(each.voided_at is None for each in order.fulfillments),
+    ),
+    "void": Action(
+        "Void shipment",
+        "order.shipment_voided",
+        "The shipment is voided.",
+        _void,
+        None,
+        lambda order: bool(voidable(order)),
     ),
     "refund": Action(
         "Refund",

@@ -10,6 +10,8 @@ from stoa.rest.fields import CreatedAt, UpdatedAt
 from stoa.rest.problems import Refusal
 
 MAX_WEBHOOKS = 100
+MAX_CHANGED_FIELDS = 20
+CHANGED_FIELD = r"^[a-z0-9_]+(\.[A-Za-z0-9_.-]+)?$"
 
 Payload = Literal["full", "thin"]
 Ordering = Literal["none", "resource"]
@@ -35,6 +37,14 @@ FilterKey = Annotated[
 ]
 FilterValue = Annotated[str, Meta(max_length=1000, extra_json_schema={"minLength": 1})] | int | float | bool
 Fields = Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=100)]
+ChangedField = Annotated[
+    str,
+    Meta(min_length=1, max_length=160, pattern=CHANGED_FIELD),
+    worded("must be a field such as price, stock.available or metadata.tier"),
+]
+ChangedFields = Annotated[
+    list[ChangedField], Meta(max_length=MAX_CHANGED_FIELDS, extra_json_schema={"uniqueItems": True})
+]
 HeaderName = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"),
@@ -95,6 +105,12 @@ class Webhook(msgspec.Struct):
         dict[str, str],
         Meta(
             description="Up to 20 conditions on the resource, written like list filters, such as `price[gte]`. All must match; empty means every event."
+        ),
+    ]
+    changed: Annotated[
+        list[str],
+        Meta(
+            description="Up to 20 fields, such as `stock.available` or `metadata.tier`: an update is sent only if one of them changed. Creations and deletions are always sent; empty means every update."
         ),
     ]
     fields: Annotated[
@@ -196,6 +212,7 @@ class NewWebhook(msgspec.Struct, forbid_unknown_fields=True):
     url: Url | None = None
     name: WebhookName | None = None
     filter: Annotated[dict[FilterKey, FilterValue], Meta(max_length=20)] = {}
+    changed: ChangedFields = []
     fields: Fields = []
     payload: Payload = "full"
     ordering: Ordering = "none"
@@ -219,6 +236,7 @@ class WebhookChanges(msgspec.Struct, forbid_unknown_fields=True):
     url: Url | UnsetType | None = UNSET
     name: WebhookName | UnsetType | None = UNSET
     filter: Annotated[dict[FilterKey, FilterValue | None], Meta(max_length=20)] | UnsetType | None = UNSET
+    changed: ChangedFields | UnsetType | None = UNSET
     fields: Fields | UnsetType | None = UNSET
     payload: Payload | UnsetType = UNSET
     ordering: Ordering | UnsetType = UNSET

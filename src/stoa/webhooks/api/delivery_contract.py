@@ -49,6 +49,13 @@ class Timings(msgspec.Struct):
     total_ms: Annotated[float, Meta(description="Milliseconds until the end of the response or of the attempt.")]
 
 
+class NotSent(msgspec.Struct):
+    """Why a subscription does not receive an event."""
+
+    reason: Annotated[str, Meta(description="The reason, for programs, as in `meta.not_sent` of the delivery log.")]
+    detail: Annotated[str, Meta(description="The reason, for people.")]
+
+
 class TestResult(msgspec.Struct):
     """The result of a test send: the signed request and the response of the receiver."""
 
@@ -76,6 +83,12 @@ class TestResult(msgspec.Struct):
     ]
     error: Annotated[str | None, Meta(description="Why no response arrived, such as a timeout; null if one arrived.")]
     timings: Annotated[Timings, Meta(description="How long each step took.")]
+    not_sent: Annotated[
+        NotSent | None,
+        Meta(
+            description="Why the subscription would not receive an event like this sample: `not_subscribed`, `unchanged` or `filtered`. The test is sent in any case. Null if it would receive it, and for events about the app or a subscription."
+        ),
+    ] = None
 
 
 class Attempt(msgspec.Struct):

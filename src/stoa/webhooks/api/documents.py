@@ -33,6 +33,7 @@ def shown(row: Row) -> Webhook:
         url=row.url,
         events=row.events,
         filter=msgspec.json.decode(row.filter, type=dict[str, str]),
+        changed=row.changed,
         fields=row.fields,
         payload=cast("Payload", row.payload),
         ordering=cast("Ordering", row.ordering),

@@ -14,7 +14,7 @@ from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
-from stoa.webhooks.api import filters, queries, rules
+from stoa.webhooks.api import changed_fields, filters, queries, rules
 from stoa.webhooks.api.contract import (
     MAX_WEBHOOKS,
     VOLATILE,
@@ -37,8 +37,8 @@ from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
-_ROUTING_FIELDS = {"name", "events", "filter", "skip_own"}
-_RECEIVER = ("url", "events", "filter")  # with the headers and the secret: who receives what
+_ROUTING_FIELDS = {"name", "events", "filter", "changed", "skip_own"}
+_RECEIVER = ("url", "events", "filter", "changed")  # with the headers and the secret: who receives what
 
 
 @routes.get("/webhooks", scope="webhooks:read", lists=WEBHOOKS, primary=True)
@@ -101,7 +101,7 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
     `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the scope of their
     events in the token. `*` selects every event that the token may read; a token without `scope` follows the installation,
     a narrowed one bounds the subscription for good. `filter` has the grammar of list filters and applies to the resource, for example
-    `{"status":"cancelled","total[gte]":"100.00"}`. Without `url` nothing is sent, and you read the events from the feed.
+    `{"status":"cancelled","total[gte]":"100.00"}`. `changed` names fields: an update is sent only if one of them changed. Without `url` nothing is sent, and you read the events from the feed.
     The response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
     You receive every event that is committed after the response.
     """
@@ -134,6 +134,7 @@ async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
         body.max_in_flight,
         body.rate_per_s,
         rules.readable_by(call.caller),
+        body.changed,
     )
     await queries.INSERT_LANE.run(call.db, call.store_id, webhook_id)
     row = await found(call, webhook_id)
@@ -167,7 +168,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
     new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
     its asterisks back, to keep it. If the host of `url` changes, all values are removed: send them again in the same call.
-    A change of `url`, `events`, `filter` or `headers` requires the scopes of the events in the token, as a new subscription.
+    A change of `url`, `events`, `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
     """
     row = await locked(call, webhook_id)
     call.check_version(row.version)
@@ -211,6 +212,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
         new.rate_per_s,
         skip_before,
         readable,
+        new.changed,
     )
     if call.patch.keys() - _ROUTING_FIELDS:
         # End the lease of the lane, so that pending deliveries use the new settings.
@@ -251,6 +253,7 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, 
             filters.check_size(body.filter, faults)
         kept = filters.checked(body.filter, documents, call.store.digits, faults)
         rules.check_fields(body.fields, wanted, faults)
+        changed_fields.check(body.changed, wanted, faults)
     rules.check_headers(body.headers, faults)
     if body.url is not None and "url" in given:
         why = address_guard.refuse_url(body.url, address_guard.Allowed.parse(call.settings.webhook_allow))
@@ -287,7 +290,14 @@ def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any]
     headers = Secrets(call).headers_of(row) if same_receiver(row.url, merged.get("url")) else {}
     if body.headers is not UNSET:
         headers = rules.changed_headers(headers, body.headers)
-    defaults: Mapping[str, Any] = {"url": None, "name": None, "filter": {}, "fields": [], "rate_per_s": None}
+    defaults: Mapping[str, Any] = {
+        "url": None,
+        "name": None,
+        "filter": {},
+        "changed": [],
+        "fields": [],
+        "rate_per_s": None,
+    }
     return {name: merged.get(name, defaults.get(name)) for name in _SETTINGS}, headers
 
 

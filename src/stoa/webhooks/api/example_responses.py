@@ -130,4 +130,5 @@ def _test_result() -> Resource:
         "response_body": "",
         "error": None,
         "timings": {"dns_ms": 4.1, "connect_ms": 18.6, "tls_ms": 21.3, "first_byte_ms": 38.2, "total_ms": 83.4},
+        "not_sent": None,
     }

@@ -61,6 +61,11 @@ def checked(
     return normalized
 
 
+def has_path(document: type[Any], path: Sequence[str]) -> bool:
+    """Whether documents of this type can have a value at a path."""
+    return any(True for _ in _kinds(_type_info(document), path))
+
+
 def _text(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 

@@ -18,6 +18,7 @@ NOT_SENT = {
     "scope_not_granted": "The app, the token, or the token that set up the subscription lacks the scope that this event needs.",
     "other_app": "The event is about another app, or about metadata that only another app can see.",
     "own_change": "This app made the change, and skip_own is set.",
+    "unchanged": "None of the fields in changed of the subscription changed.",
     "filtered": "The filter of the subscription excludes the event.",
 }
 

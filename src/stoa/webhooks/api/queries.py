@@ -21,6 +21,7 @@ class Row(msgspec.Struct):
     url: str | None
     events: list[str]
     filter: str
+    changed: list[str]
     fields: list[str]
     payload: str
     ordering: str
@@ -57,7 +58,7 @@ class Row(msgspec.Struct):
 
 
 _ROW = f"""
-    SELECT w.id, w.app_id, w.of_app, w.name, w.url, w.events, w.filter, w.fields, w.payload, w.ordering, w.skip_own,
+    SELECT w.id, w.app_id, w.of_app, w.name, w.url, w.events, w.filter, w.changed, w.fields, w.payload, w.ordering, w.skip_own,
            w.header_names, w.sealed_headers, w.sealed_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
            CASE WHEN w.old_secret_expires_at > now() THEN w.old_secret_expires_at END AS old_secret_expires_at,
@@ -92,15 +93,15 @@ NEW_ID = Query(int, "SELECT nextval('webhook_ids')", unbound="a sequence has no 
 INSERT = Command(
     """INSERT INTO webhooks (store_id, id, app_id, name, url, events, filter, fields, payload, ordering, skip_own,
                              header_names, sealed_headers, sealed_secret, same_key, status, max_in_flight, rate_per_s,
-                             readable)
-       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"""
+                             readable, changed)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)"""
 )
 INSERT_LANE = Command("INSERT INTO lanes (store_id, webhook_id) VALUES ($1, $2)")
 UPDATE = Command(
     """UPDATE webhooks
           SET name = $3, url = $4, events = $5, filter = $6, fields = $7, payload = $8, ordering = $9, skip_own = $10,
               header_names = $11, sealed_headers = $12, same_key = $13, status = $14, max_in_flight = $15,
-              rate_per_s = $16, skip_before = coalesce($17, skip_before), readable = $18,
+              rate_per_s = $16, skip_before = coalesce($17, skip_before), readable = $18, changed = $19,
               disabled_reason = CASE WHEN $14 = 'disabled' THEN disabled_reason END,
               version = version + 1, updated_at = now()
         WHERE store_id = $1 AND id = $2"""
@@ -206,7 +207,9 @@ IN_RANGE = Query(
            AND created_at < coalesce($4::timestamptz, 'infinity')
            AND status = coalesce($5, status) GROUP BY event_type ORDER BY event_type""",
 )
-GRANTED = Query(list[str], "SELECT coalesce(granted_scopes, '{}') FROM subscriptions WHERE store_id = $1 AND id = $2")
+GRANTED = Query(
+    list[str], "SELECT coalesce(granted_scopes, '{}') FROM event_subscriptions WHERE store_id = $1 AND id = $2"
+)
 UNFINISHED = Query(
     int, "SELECT count(*) FROM redeliveries WHERE store_id = $1 AND webhook_id = $2 AND finished_at IS NULL"
 )

@@ -13,13 +13,15 @@ from stoa.rest.endpoint import One, Routes
 from stoa.rest.limits import Grant
 from stoa.rest.problems import Fault, InsufficientScope, RateLimited, ValidationFailed
 from stoa.webhooks.api import rules
-from stoa.webhooks.api.delivery_contract import NewTest, TestResult, Timings
+from stoa.webhooks.api.delivery_contract import NewTest, NotSent, TestResult, Timings
 from stoa.webhooks.api.documents import Secrets
+from stoa.webhooks.api.listings import NOT_SENT
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import changes, document, parent_version, resource_id
 from stoa.webhooks.api.subscriptions import event_store, found
 from stoa.webhooks.delivery import matching
 from stoa.webhooks.delivery.events import WebhookTest
+from stoa.webhooks.delivery.queries import EventSelection
 from stoa.webhooks.http import message
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender, Target, send_once
@@ -108,8 +110,31 @@ async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult
             timings.first_byte_ms if timings else None,
             round(response.seconds * 1000, 2),
         ),
+        not_sent=_not_sent(call, row, sent),
     )
     return One(msgspec.json.encode(result), row.version)
+
+
+def _not_sent(call: Call, row: Row, sample: message.Event) -> NotSent | None:
+    """Why the router would not send the sample. Its actor is the app itself, whose own changes a test never leaves out."""
+    if sample.resource_type in ("app", "webhook") or row.of_app:
+        return None
+    granted = [*rules.usable(call.caller, row.readable)]
+    selection = EventSelection(
+        call.store_id,
+        row.id,
+        row.app_id,
+        row.events,
+        row.filter,
+        row.changed,
+        skip_own=False,
+        ordered=False,
+        granted_scopes=granted,
+        of_app=row.of_app,
+    )
+    event = message.AddressedEvent(*msgspec.structs.astuple(sample), audience=None)
+    reason = matching.why_not(selection, event, {}, matching.Views())
+    return NotSent(reason, NOT_SENT[reason]) if reason else None
 
 
 async def _check_rate(call: Call) -> None:

@@ -1,4 +1,5 @@
-"""Decides which subscriptions receive an event, and which deliveries are still sent: pattern, scope, own changes, filter."""
+"""Decides which subscriptions receive an event, and which deliveries are still sent: pattern, scope, own changes, changed
+fields, filter."""
 
 import asyncio
 import time
@@ -13,6 +14,7 @@ from stoa.access.contract import AppUninstalled
 from stoa.access.rules import expanded
 from stoa.events.outbox import Actor
 from stoa.events.outbox import Event as EventType
+from stoa.webhooks.delivery.changes import Changes
 from stoa.webhooks.delivery.conditions import Document, TooManyValues, compiled
 from stoa.webhooks.delivery.queries import EventSelection, PendingDelivery, ResultStatus, Subscription
 from stoa.webhooks.http.message import AddressedEvent, Event, replaced, select
@@ -87,16 +89,24 @@ class _Turn:
 
 
 class Views:
-    """One event as each app sees it, for the filters of all its subscriptions."""
+    """One event as each app sees it, for the filters and watched fields of all its subscriptions."""
 
     def __init__(self) -> None:
         self._documents: dict[tuple[int, tuple[str, ...]], Document] = {}
+        self._changes: dict[int | None, Changes] = {}
 
     def of(self, subscription: EventSelection, event: Event) -> Document:
         key = subscription.app_id, tuple(subscription.granted_scopes or ())
         if key not in self._documents:
             self._documents[key] = Document(seen_by(*key, event).data)
         return self._documents[key]
+
+    def changes(self, subscription: EventSelection, event: Event) -> Changes:
+        app_id = subscription.app_id if event.app_views is not None else None  # the same for all others
+        if app_id not in self._changes:
+            seen = seen_by(subscription.app_id, subscription.granted_scopes, event)
+            self._changes[app_id] = Changes(event.type, seen.changes)
+        return self._changes[app_id]
 
 
 def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping[int, int], views: Views) -> str | None:
@@ -116,7 +126,17 @@ def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping
         return "scope_not_granted"
     if subscription.skip_own and msgspec.json.decode(event.actor, type=Actor).app_id == subscription.app_id:
         return "own_change"
+    if subscription.changed and not _changed(subscription, event, views):
+        return "unchanged"
     return None if subscription.filter == "{}" or _passes(subscription, event, views) else "filtered"
+
+
+def _changed(subscription: EventSelection, event: Event, views: Views) -> bool:
+    try:
+        return views.changes(subscription, event).include(subscription.changed)
+    except Exception as error:  # noqa: BLE001 - changes that cannot be read must not stop the events of all others
+        structlog.get_logger().error("reading changes failed", store_id=event.store_id, error=type(error).__name__)
+        return True
 
 
 def _passes(subscription: EventSelection, event: Event, views: Views) -> bool:

@@ -29,6 +29,7 @@ class EventSelection(msgspec.Struct):
     app_id: int
     events: list[str]
     filter: str
+    changed: list[str]
     skip_own: bool
     ordered: bool
     granted_scopes: list[str] | None
@@ -59,17 +60,17 @@ class Subscription(EventSelection):
 
 SELECTIONS_OF_STORE = Query(
     EventSelection,
-    """SELECT store_id, id, app_id, events, filter, skip_own, ordered, granted_scopes, of_app
-         FROM subscriptions WHERE store_id = $1 AND NOT ended ORDER BY id""",
+    """SELECT store_id, id, app_id, events, filter, changed, skip_own, ordered, granted_scopes, of_app
+         FROM event_subscriptions WHERE store_id = $1 AND NOT ended ORDER BY id""",
 )
 SUBSCRIPTIONS_OF_STORES = Query(
     Subscription,
-    "SELECT * FROM subscriptions_of_stores($1::bigint[])",
+    "SELECT * FROM event_subscriptions_of_stores($1::bigint[])",
     unbound="the router routes the events of many stores at once",
 )
 SUBSCRIPTIONS_OF_LANES = Query(
     Subscription,
-    "SELECT * FROM subscriptions_of_lanes($1::bigint[], $2::bigint[])",
+    "SELECT * FROM event_subscriptions_of_lanes($1::bigint[], $2::bigint[])",
     unbound=_ALL_STORES,
 )
 
