@@ -181,6 +181,18 @@ CREATE TABLE app_callbacks (
 );
 COMMENT ON TABLE app_callbacks IS 'global';
 
+CREATE TABLE app_keys (
+    app_id     bigint NOT NULL,
+    kid        text NOT NULL,
+    algorithm  text NOT NULL,
+    jwk        text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT app_keys_pkey PRIMARY KEY (app_id, kid),
+    CONSTRAINT app_keys_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT app_keys_algorithm_check CHECK (algorithm = ANY (ARRAY['ES256'::text, 'RS256'::text, 'EdDSA'::text]))
+);
+COMMENT ON TABLE app_keys IS 'global';
+
 CREATE TABLE app_listings (
     app_id       bigint NOT NULL,
     homepage     text NOT NULL,
@@ -1242,6 +1254,15 @@ CREATE TABLE usage_hours (
 CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
 CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
 COMMENT ON TABLE usage_hours IS 'store';
+
+CREATE TABLE used_assertions (
+    app_id     bigint NOT NULL,
+    jti_hash   bytea NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT used_assertions_pkey PRIMARY KEY (app_id, jti_hash)
+);
+CREATE INDEX used_assertions_expires_at_idx ON used_assertions (expires_at);
+COMMENT ON TABLE used_assertions IS 'local';
 
 CREATE TABLE variants (
     store_id            bigint NOT NULL,

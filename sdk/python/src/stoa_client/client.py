@@ -113,20 +113,18 @@ def _account(base_url: str, options: Options) -> _Account:
 
 
 def _from_environment(variables: Mapping[str, str], options: Options) -> tuple[str, Options]:
-    secret = "STOA_PRIVATE_KEY" if variables.get("STOA_PRIVATE_KEY") else "STOA_CLIENT_SECRET"
-    needed = ("STOA_BASE_URL", "STOA_CLIENT_ID", secret)
+    key = variables.get("STOA_PRIVATE_KEY", "")
+    needed = ["STOA_BASE_URL", "STOA_CLIENT_ID", *([] if key else ["STOA_CLIENT_SECRET"])]
     missing = [name for name in needed if not variables.get(name)]
     if missing:
         raise ValueError(f"set the environment variables {', '.join(missing)}")
-    found: Options = {
-        "client_id": variables["STOA_CLIENT_ID"],
-        "auth_url": variables.get("STOA_AUTH_URL", ""),
-    }
-    if secret == "STOA_PRIVATE_KEY":
-        found["private_key"] = variables[secret]
+    found: Options = {"client_id": variables["STOA_CLIENT_ID"], "auth_url": variables.get("STOA_AUTH_URL", "")}
+    if key:
+        found["private_key"] = key
     else:
-        found["client_secret"] = variables[secret]
-    return variables["STOA_BASE_URL"], {**found, **options}
+        found["client_secret"] = variables["STOA_CLIENT_SECRET"]
+    given: Options = {**found, **options}
+    return variables["STOA_BASE_URL"], given
 
 
 class Client(Resources):

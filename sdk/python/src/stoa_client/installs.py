@@ -103,8 +103,9 @@ def installations(
     with httpx.Client(auth=auth, transport=transport, timeout=timeout_s) as http:
         if private_key:
             credentials = Credentials(auth_url, client_id, "", private_key=private_key)
-            policy, connection = RetryPolicy(), Connection(http, auth_url, RetryPolicy(), lambda *_: "")
-            token = connection.run(request_token(credentials, policy, time.monotonic() + policy.deadline_s))
+            policy = RetryPolicy()
+            asking = request_token(credentials, policy, time.monotonic() + policy.deadline_s)
+            token = Connection(http, auth_url, policy, _no_token).run(asking)
             http.headers["authorization"] = f"Bearer {token.text}"
         while True:
             get = partial(http.get, url, params={"limit": 250, **query})
@@ -119,6 +120,11 @@ def installations(
             query = {"cursor": cursors.follow(page.meta.next_cursor)}
             if not query["cursor"]:
                 return
+
+
+def _no_token(_stale: str | None, _deadline: float) -> str:
+    """The token source of a connection that only requests a token."""
+    return ""
 
 
 class _Meta(msgspec.Struct):

@@ -25,12 +25,17 @@ class PrivateKey:
         except ImportError as error:
             raise ImportError("a private key needs cryptography: pip install 'stoa-client[keys]'") from error
         jwk: dict[str, Any] = msgspec.json.decode(text) if text.lstrip().startswith("{") else {}
-        self._key: Any = _from_jwk(jwk) if jwk else _from_pem(text)
-        kinds = {ec.EllipticCurvePrivateKey: "ES256", ed25519.Ed25519PrivateKey: "EdDSA", rsa.RSAPrivateKey: "RS256"}
-        found = [name for kind, name in kinds.items() if isinstance(self._key, kind)]
-        if not found or (found == ["ES256"] and self._key.curve.name != "secp256r1"):
-            raise ValueError("a private key must be EC with P-256, Ed25519 or RSA")
-        self.algorithm = found[0]
+        key = _from_jwk(jwk) if jwk else _from_pem(text)
+        match key:
+            case ec.EllipticCurvePrivateKey() if key.curve.name == "secp256r1":
+                self.algorithm = "ES256"
+            case ed25519.Ed25519PrivateKey():
+                self.algorithm = "EdDSA"
+            case rsa.RSAPrivateKey():
+                self.algorithm = "RS256"
+            case _:
+                raise ValueError("a private key must be EC with P-256, Ed25519 or RSA")
+        self._key: Any = key
         self.key_id = key_id or jwk.get("kid") or _thumbprint(self._members)
 
     def __repr__(self) -> str:

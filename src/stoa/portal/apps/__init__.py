@@ -4,9 +4,9 @@ from stoa.portal.apps import (
     access_tokens,
     apps,
     audit,
+    credentials,
     deliveries,
     endpoint,
-    keys,
     requests,
     subscription_detail,
     subscriptions,
@@ -16,7 +16,7 @@ from stoa.portal.apps import (
 
 PAGES = (
     apps.pages,
-    keys.pages,
+    credentials.pages,
     access_tokens.pages,
     endpoint.pages,
     usage.pages,
