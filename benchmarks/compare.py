@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -21,23 +21,35 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.drive import CannotMeasure, Figures, Load, Target, drive_http
+from benchmarks.drive import CannotMeasure, Load, Target, drive_http
 from benchmarks.services import exit_on_sigterm
 
 ROOT = Path(__file__).parent.parent
 READY_S, END_S = 600, 60
 WARM_UP_S = 2.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of a revision, with the time of the CPU that its processes used for each request."""
+
+    per_second: float
+    cpu_us: float
 
 
 class Pair(msgspec.Struct, frozen=True):
     """One run of each revision, shortly after each other."""
 
-    before: Figures
-    after: Figures
+    before: Run
+    after: Run
 
     @property
     def ratio(self) -> float:
         return self.after.per_second / self.before.per_second
+
+    @property
+    def cpu_ratio(self) -> float:
+        return self.after.cpu_us / self.before.cpu_us
 
 
 @contextmanager
@@ -70,21 +82,47 @@ class Loading(msgspec.Struct, frozen=True):
     log: Path
     file: Path
 
-    def target(self) -> Target:
+    def service(self) -> "Side":
         """Wait until the service is ready."""
         deadline = time.monotonic() + READY_S
         while not self.file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise CannotMeasure(f"a service is not ready:\n{self.log.read_text()[-2000:]}")
             time.sleep(0.2)
-        return msgspec.json.decode(self.file.read_bytes(), type=Target)
+        return Side(msgspec.json.decode(self.file.read_bytes(), type=Target), self.file.parent)
+
+
+class Side(msgspec.Struct, frozen=True):
+    """The service of one revision, and the folder for its temporary files, which no other process uses."""
+
+    target: Target
+    folder: Path
+
+    def run(self, name: str, load: Load) -> Run:
+        before, started = self._cpu_s(), time.monotonic()
+        figures = drive_http(self.target.origin, self.target.requests[name], load)
+        spent = sum(seconds - before.get(process, 0.0) for process, seconds in self._cpu_s().items())
+        return Run(figures.per_second, spent / (figures.per_second * (time.monotonic() - started)) * 1e6)
+
+    def _cpu_s(self) -> dict[str, float]:
+        """The time that each process of the service has used, the database included."""
+        found: dict[str, float] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                # PostgreSQL overwrites its environment, but works in its data folder.
+                own = f"TMPDIR={self.folder}".encode() in (folder / "environ").read_bytes().split(b"\0")
+                if own or (folder / "cwd").readlink().is_relative_to(self.folder):
+                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                    found[folder.name] = (int(fields[11]) + int(fields[12])) / _TICKS
+        return found
 
 
 @contextmanager
-def serving(tree: Path, log: Path) -> Generator[Loading, None, None]:
-    file = log.with_suffix(".json")
+def serving(tree: Path, folder: Path) -> Generator[Loading, None, None]:
+    folder.mkdir(0o711)  # the database server may run as another user
+    log, file = folder / "log", folder / "target.json"
     command = [sys.executable, "-m", "benchmarks", "--serve", str(file)]
-    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'src'}"}
+    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'src'}", "TMPDIR": str(folder)}
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=tree, env=environment, stdout=output, stderr=output)
     try:
@@ -94,30 +132,29 @@ def serving(tree: Path, log: Path) -> Generator[Loading, None, None]:
         process.wait(END_S)
 
 
-def take_turns(name: str, before: Target, after: Target, load: Load, rounds: int) -> list[Pair]:
+def take_turns(name: str, before: Side, after: Side, load: Load, rounds: int) -> list[Pair]:
     """The pairs of one row. The revision that goes first changes with each round; the first round is a warm-up."""
     pairs: list[Pair] = []
     for number in range(rounds + 1):
         run = load if number else msgspec.structs.replace(load, seconds=WARM_UP_S)
         order = (before, after) if number % 2 else (after, before)
-        found = {side.origin: drive_http(side.origin, side.requests[name], run) for side in order}
+        found = {side.folder: side.run(name, run) for side in order}
         if number:
-            pairs.append(Pair(found[before.origin], found[after.origin]))
+            pairs.append(Pair(found[before.folder], found[after.folder]))
     return pairs
 
 
 def table_of(revision: str, rows: dict[str, list[Pair]]) -> Table:
-    table = Table("row", f"{revision} /s", "this tree /s", "ratio", "lowest", "highest", title="Medians of all rounds")
+    titles = ("row", f"{revision} /s", "this tree /s", "ratio", "lowest", "highest", "CPU before", "CPU us", "ratio")
+    table = Table(*titles, title="Medians of all rounds; CPU per request, with the database")
     for name, pairs in rows.items():
-        rates = [statistics.median(side.per_second for side in sides) for sides in _sides(pairs)]
+        rates = [statistics.median(getattr(pair, side).per_second for pair in pairs) for side in ("before", "after")]
+        cpu = [statistics.median(getattr(pair, side).cpu_us for pair in pairs) for side in ("before", "after")]
         ratios = [pair.ratio for pair in pairs]
         cells = [f"{ratio:.2f}" for ratio in (statistics.median(ratios), min(ratios), max(ratios))]
-        table.add_row(name, *(f"{rate:,.0f}" for rate in rates), *cells)
+        cpu_ratio = f"{statistics.median(pair.cpu_ratio for pair in pairs):.2f}"
+        table.add_row(name, *(f"{rate:,.0f}" for rate in rates), *cells, *(f"{us:,.0f}" for us in cpu), cpu_ratio)
     return table
-
-
-def _sides(pairs: Sequence[Pair]) -> tuple[list[Figures], list[Figures]]:
-    return [pair.before for pair in pairs], [pair.after for pair in pairs]
 
 
 @click.command()
@@ -133,16 +170,18 @@ def main(revision: str, only: str | None, seconds: float, rounds: int, connectio
     load = Load(connections, seconds)
     try:
         with ExitStack() as stack:
-            logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stoa-compare-logs-")))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stoa-compare-")))
+            folder.chmod(0o711)
             old = stack.enter_context(checked_out(revision))
             trees = {"old": old, "new": ROOT}
-            loading = [stack.enter_context(serving(tree, logs / f"{name}.log")) for name, tree in trees.items()]
-            before, after = (each.target() for each in loading)
-            names = only.split(",") if only else [name for name in after.requests if name in before.requests]
+            loading = [stack.enter_context(serving(tree, folder / name)) for name, tree in trees.items()]
+            before, after = (each.service() for each in loading)
+            shared = [name for name in after.target.requests if name in before.target.requests]
+            names = only.split(",") if only else shared
             rows: dict[str, list[Pair]] = {}
             for name in names:
                 rows[name] = take_turns(name, before, after, load, rounds)
-                console.print(f"{name}: {', '.join(f'{pair.ratio:.2f}' for pair in rows[name])}")
+                console.print(f"{name}: {', '.join(f'{pair.ratio:.2f} ({pair.cpu_ratio:.2f})' for pair in rows[name])}")
             console.print(table_of(revision, rows))
     except CannotMeasure as error:
         raise click.ClickException(str(error)) from error

@@ -12,7 +12,7 @@ import pytest
 from tests.support.shops import service_client
 
 from stoa.app import Application
-from stoa.reference.routes import searches
+from stoa.reference.kept import maker
 from stoa.rest.page_requests import PageRequests
 from stoa.rest.problems import RateLimited, ServiceUnavailable
 from stoa.settings import Settings
@@ -114,8 +114,9 @@ async def service(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def search_in_progress(service: httpx.AsyncClient) -> AsyncIterator[asyncio.Task[httpx.Response]]:
     """A search that waits for its thread."""
+    assert (await service.get("/docs")).status_code == 200, "this page is kept from now on"
     continued: threading.Event = threading.Event()
-    blocked: Future[bool] = searches.submit(continued.wait, 60)
+    blocked: Future[bool] = maker.submit(continued.wait, 60)
     task = asyncio.create_task(service.get("/docs/search", params={"q": f"sku {id(blocked)}"}))
     await asyncio.sleep(0)
     yield task

@@ -24,8 +24,7 @@ async def test_a_large_response_counts_until_its_last_part_is_sent() -> None:
     unsent, size, kept = UnsentResponses(1, 1, 1), WHOLE_BYTES + 7, set[int]()
 
     async def send(_: MutableMapping[str, Any]) -> None:
-        kept.add(UnsentResponses.measure(unsent))
-        unsent.at_most += 10  # so that it is measured again
+        kept.add(await unsent.measure())
 
     await send_response(send, Response(200, [], b"x" * size), unsent, PEER)
     assert kept == {0, 7}, "nothing while the headers are sent"
@@ -98,45 +97,39 @@ def connect(listener: socket.socket) -> Iterator[Callable[[], Connection]]:
         yield made
 
 
-def measured(unsent: UnsentResponses) -> int:
-    """A measurement of now."""
-    unsent.at_most = 2 * MANY
-    return unsent.measure()
-
-
-def test_a_client_that_does_not_read_counts_until_it_does(
+async def test_a_client_that_does_not_read_counts_until_it_does(
     listener: socket.socket, connect: Callable[[], Connection]
 ) -> None:
     unsent, connection = UnsentResponses(MANY, MANY, listener.getsockname()[1]), connect()
-    assert measured(unsent) >= WHOLE_BYTES + KERNEL_BYTES // 2
+    assert await unsent.measure() >= WHOLE_BYTES + KERNEL_BYTES // 2
     connection.read(connection.sent)
-    assert measured(unsent) == 0
+    assert await unsent.measure() == 0
 
 
-def test_connections_to_other_ports_do_not_count(connect: Callable[[], Connection]) -> None:
+async def test_connections_to_other_ports_do_not_count(connect: Callable[[], Connection]) -> None:
     connection = connect()
-    assert measured(UnsentResponses(1, 1, connection.peer[1])) == 0
+    assert await UnsentResponses(1, 1, connection.peer[1]).measure() == 0
     assert not connection.closed
 
 
-def test_above_the_limit_the_slowest_clients_are_disconnected(
+async def test_above_the_limit_the_slowest_clients_are_disconnected(
     listener: socket.socket, connect: Callable[[], Connection]
 ) -> None:
     unsent = UnsentResponses(5 * MOST_HELD, MANY, listener.getsockname()[1])
     silent, reader = [connect() for _ in range(3)], connect()
-    measured(unsent)
+    await unsent.measure()
     while not unsent.closed:
         for _ in range(5):
             reader.read(reader.sent // 2)
             reader.fill()
-        measured(unsent)
+        await unsent.measure()
         silent.append(connect())
     assert unsent.closed == {"worker": sum(each.closed for each in silent)}
     assert not reader.closed, "it takes more than the silent ones"
     assert not unsent.exceeded(), "others are served"
 
 
-def test_the_clients_of_one_address_are_bounded_also_behind_a_proxy(
+async def test_the_clients_of_one_address_are_bounded_also_behind_a_proxy(
     listener: socket.socket, connect: Callable[[], Connection]
 ) -> None:
     unsent = UnsentResponses(MANY, 4 * MOST_HELD, listener.getsockname()[1])
@@ -144,18 +137,20 @@ def test_the_clients_of_one_address_are_bounded_also_behind_a_proxy(
     for client, connections in (("2001:db8::1:0", greedy[:6]), ("2001:db8::2:0", greedy[6:]), ("192.0.2.1", other)):
         for each in connections:
             unsent.forwarded(each.peer, client)
-    measured(unsent)
+    await unsent.measure()
     left = [each for each in greedy if not each.closed]
     assert 0 < len(left) * (WHOLE_BYTES + KERNEL_BYTES // 2) <= 4 * MOST_HELD, "both addresses are in one /64"
     assert not any(each.closed for each in other)
     assert unsent.closed == {"address": len(greedy) - len(left)}
 
 
-def test_a_large_response_counts_for_its_client(listener: socket.socket, connect: Callable[[], Connection]) -> None:
+async def test_a_large_response_counts_for_its_client(
+    listener: socket.socket, connect: Callable[[], Connection]
+) -> None:
     unsent, connection = UnsentResponses(20 * MOST_HELD, MANY, listener.getsockname()[1]), connect()
     with unsent.keeping(connection.peer, 15 * MOST_HELD):
-        assert measured(unsent) > 15 * MOST_HELD
+        assert await unsent.measure() > 15 * MOST_HELD
         with unsent.keeping(connection.peer, 15 * MOST_HELD):
-            assert measured(unsent) == 0
+            assert await unsent.measure() == 0
     assert connection.closed
     assert unsent.closed == {"worker": 1}

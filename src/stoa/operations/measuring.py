@@ -162,13 +162,13 @@ class Sampler:
             planned = time.monotonic() + SAMPLE_S
             await asyncio.sleep(SAMPLE_S)
             self._lag.observe(max(0.0, time.monotonic() - planned))
-            self.sample()
+            await self.sample()
 
-    def sample(self) -> None:
+    async def sample(self) -> None:
         for gauge, read in self._gauges.items():
             gauge.set(read())
         if self._unsent is not None:
-            telemetry.UNSENT.set(self._unsent.measure())
+            telemetry.UNSENT.set(await self._unsent.measure())
             for limit, count in self._unsent.closed.items():
                 telemetry.SLOW_CLIENTS.labels(limit).inc(self._since("unsent", limit, count))
         for name, pool in self._pools.items():

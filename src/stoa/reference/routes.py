@@ -1,16 +1,12 @@
 """The routes of the documentation: pages, search, Markdown, and the description of the API in several formats."""
 
-import asyncio
 import gzip
 import hashlib
 import html
 import inspect
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, lru_cache
-from typing import TypeVar
+from functools import cache
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -23,6 +19,7 @@ from stoa.description import openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
 from stoa.reference.fault_codes import FAULT_CODES
+from stoa.reference.kept import Kept, kept
 from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.reference.search import MOST_CHARACTERS, Index
 from stoa.reference.search_entries import ErrorText, entries
@@ -38,9 +35,7 @@ _MOST_HITS, _MOST_SUGGESTIONS = 30, 12
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 # Documents that are kept ready to send. A caller chooses the Host header, so their number must have a limit.
 _MOST_PAGES, _MOST_COLLECTIONS, _MOST_SEARCHES = 256, 8, 64
-searches = ThreadPoolExecutor(1, thread_name_prefix="searches")
 
-T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -88,22 +83,23 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
         origin = ServiceUrls(request.url.scheme, host.lower(), public_url).service if known else ""
         return Place(origin, await store.handle())
 
-    def serving(content: Callable[[Place], Content]) -> Handler:
+    def serving(contents: Kept[[Place], Content]) -> Handler:
         async def serve(request: Request) -> Response:
-            return content(await place_of(request)).response(request, {**SAFE, **_SHORTLY})
+            content = await contents(await place_of(request))
+            return content.response(request, {**SAFE, **_SHORTLY})
 
         return serve
 
     async def reference(request: Request) -> Response:
         address = request.url.path.rstrip("/")
         if address.endswith(".md"):
-            content = _markdown(address.removesuffix(".md"), await place_of(request))
+            content = await _markdown(address.removesuffix(".md"), await place_of(request))
             return content.response(request, {**SAFE, **_SHORTLY})
-        content = _page(address, _theme(request), await place_of(request))
+        content = await _page(address, _theme(request), await place_of(request))
         return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
 
     async def problem(request: Request) -> Response:
-        found = _placed(_problem(request.path_params["code"]), (await place_of(request)).in_html)
+        found = await _problem(request.path_params["code"], (await place_of(request)).in_html)
         return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
 
     return [
@@ -126,7 +122,7 @@ def not_found(request: Request) -> Response:
     return HTMLResponse(page.themed(page.not_found_page(), _theme(request)), 404, headers=_PAGE)
 
 
-@lru_cache(_MOST_COLLECTIONS)
+@kept(_MOST_COLLECTIONS)
 def _description(place: Place) -> Content:
     return Content.of(_placed(openapi_bytes().decode(), place).encode(), _JSON)
 
@@ -136,12 +132,12 @@ def _collection() -> str:
     return msgspec.json.format(msgspec.json.encode(postman.collection(page.document())), indent=2).decode() + "\n"
 
 
-@lru_cache(_MOST_COLLECTIONS)
+@kept(_MOST_COLLECTIONS)
 def _postman(place: Place) -> Content:
     return Content.of(_placed(_collection(), place).encode(), _JSON)
 
 
-@lru_cache(_MOST_COLLECTIONS)
+@kept(_MOST_COLLECTIONS)
 def _llms(place: Place) -> Content:
     return Content.of(markdown.llms_text(page.document(), guides(), place.origin).encode(), _TEXT)
 
@@ -151,7 +147,7 @@ def _everything() -> str:
     return markdown.full_text(page.document(), markdown.texts(page.document(), guides(), changelog()))
 
 
-@lru_cache(_MOST_COLLECTIONS)
+@kept(_MOST_COLLECTIONS)
 def _llms_full(place: Place) -> Content:
     return Content.of(_placed(_everything(), place).encode(), _TEXT)
 
@@ -164,13 +160,13 @@ def _rendered(address: str) -> str:
     return render()
 
 
-@lru_cache(_MOST_PAGES)
+@kept(_MOST_PAGES)
 def _page(address: str, theme: str, place: Place) -> Content:
     text = _placed(page.themed(_rendered(address), theme), place.in_html)
     return Content.of(text.encode(), "text/html; charset=utf-8")
 
 
-@lru_cache(_MOST_PAGES)
+@kept(_MOST_PAGES)
 def _markdown(address: str, place: Place) -> Content:
     text = markdown.texts(page.document(), guides(), changelog()).get(address)
     if text is None:
@@ -211,38 +207,25 @@ def _query(request: Request) -> str:
     return " ".join(request.query_params.get("q", "")[:MOST_CHARACTERS].split())
 
 
-async def _off_loop(work: Callable[[str], T], query: str) -> T:
-    """Search in a thread, one query at a time, so that the event loop goes on meanwhile."""
-    return await asyncio.get_running_loop().run_in_executor(searches, _paced, work, query)
-
-
-def _paced(work: Callable[[str], T], query: str) -> T:
-    """Work, then rest as long: the thread and the event loop share one interpreter."""
-    started = time.thread_time()
-    found = work(query)
-    time.sleep(time.thread_time() - started)
-    return found
-
-
-@lru_cache(_MOST_SEARCHES)
+@kept(_MOST_SEARCHES)
 def _found_page(query: str) -> str:
     return page.search_page(query, index().search(query, _MOST_HITS) if query else [])
 
 
-@lru_cache(_MOST_SEARCHES)
+@kept(_MOST_SEARCHES)
 def _found_suggestions(query: str) -> bytes:
     hits = index().search(query, _MOST_SUGGESTIONS) if query else []
     return msgspec.json.encode({"query": query, "results": hits})
 
 
 async def _search(request: Request) -> Response:
-    found = await _off_loop(_found_page, _query(request))
+    found = await _found_page(_query(request))
     return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
 
 
 async def _suggestions(request: Request) -> Response:
     """The results for the search box."""
-    body = await _off_loop(_found_suggestions, _query(request))
+    body = await _found_suggestions(_query(request))
     return Response(body, media_type=_JSON, headers={**SAFE, **_SHORTLY})
 
 
@@ -267,11 +250,13 @@ async def _picture(request: Request) -> Response:
     return Response(found, media_type="image/svg+xml", headers={**SAFE, **_FIVE_MINUTES, **policy})
 
 
-@cache
-def _problem(code: str) -> str:
+@kept(_MOST_PAGES)
+def _problem(code: str, place: Place) -> str:
     kind = Refusal.known.get(code)
     if kind is not None:
-        return page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
-    if code not in FAULT_CODES:
+        text = page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
+    elif code in FAULT_CODES:
+        text = page.fault(code, FAULT_CODES[code])
+    else:
         raise HTTPException(404)
-    return page.fault(code, FAULT_CODES[code])
+    return _placed(text, place)

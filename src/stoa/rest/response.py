@@ -67,10 +67,12 @@ async def send_body(send: Send, body: bytes, unsent: UnsentResponses) -> float:
     A large body is sent in parts, and the server takes the next one when the client has taken those before. Otherwise each
     client that does not read would keep a copy of its response in the server.
     """
-    unsent.at_most += len(body)
     if len(body) <= WHOLE_BYTES:
+        unsent.at_most += len(body)
         await send({"type": "http.response.body", "body": body})
         return time.perf_counter()
+    await unsent.room()
+    unsent.at_most += len(body)
     first_at = 0.0
     for start in range(0, len(body), PART_BYTES):
         more = start + PART_BYTES < len(body)

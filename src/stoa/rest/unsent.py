@@ -1,5 +1,6 @@
 """The bytes of responses that a worker holds because their clients do not take them, and the clients that it disconnects."""
 
+import asyncio
 import fcntl
 import math
 import os
@@ -21,6 +22,7 @@ WHOLE_BYTES = 256 * 1024  # a body up to this size is handed to the server at on
 _SIOCOUTQNSD = 0x894B  # of Linux: the bytes of a TCP connection that were not sent
 _TCP_INFO_BYTES, _BYTES_ACKED = 128, 120  # of `struct tcp_info`: its size up to this member, and where it is
 _ABORT = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent is dropped when the connection is closed
+_STEP = 100  # connections; one takes about 5 us
 _SHARE = 20  # measurements may take one part in this many of the time
 _RELIEVED = 3 / 4  # of a limit: what is left after clients were disconnected, so that not each request disconnects one
 _MOST_CLIENTS = 20_000  # behind proxies; twice the connections that a worker accepts
@@ -58,26 +60,55 @@ class UnsentResponses:
         ] = {}  # by inode, when a connection was found waiting, and `acked` then
         self._measured = 0
         self._measure_at = 0.0
+        self._measuring: asyncio.Task[None] | None = None
 
     def exceeded(self) -> bool:
         """Whether the limit is exceeded although the slowest clients were disconnected.
 
         Worth a call only if `at_most` is above `check_above`.
         """
-        return self.measure() > self._limit
+        if self._grown or time.monotonic() >= self._measure_at:
+            self._begin()
+        return self._measured > self._limit
 
-    def measure(self) -> int:
-        """The bytes, measured now or a moment ago."""
-        now = time.monotonic()
-        if now >= self._measure_at or self.at_most > self._measured + self._limit:
-            started = time.thread_time()  # of the CPU: a busy machine must not make measurements rare
-            waiting = list(_waiting(self._port))
-            self._found = {each.inode: self._found.get(each.inode, (now, each.acked)) for each in waiting}
-            others = self._kept.total() - sum(self._kept[each.peer] for each in waiting)
-            left = self._disconnect_slowest(waiting, now, self._limit - others)
-            self._measured = self.at_most = others + sum(map(self._held, left))
-            self._measure_at = now + _SHARE * (time.thread_time() - started)
+    async def measure(self) -> int:
+        """The bytes, measured now."""
+        await asyncio.shield(self._begin())
         return self._measured
+
+    async def room(self) -> None:
+        """Wait for a measurement if much was handed to the server since the last; for large responses."""
+        if self._grown:
+            await self.measure()
+
+    @property
+    def _grown(self) -> bool:
+        return self.at_most > self._measured + self._limit
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._measuring is None or self._measuring.done():
+            self._measuring = asyncio.create_task(self._measure())
+        return self._measuring
+
+    async def _measure(self) -> None:
+        """Measure in short steps: there may be thousands of connections, and requests go on meanwhile."""
+        handed_over, spent, waiting = self.at_most, 0.0, list[Waiting]()
+        steps = _steps(self._port)
+        while True:
+            started = time.thread_time()  # of the CPU: a busy machine must not make measurements rare
+            step = next(steps, None)
+            spent += time.thread_time() - started
+            if step is None:
+                break
+            waiting += step
+            await asyncio.sleep(0)
+        now = time.monotonic()
+        self._found = {each.inode: self._found.get(each.inode, (now, each.acked)) for each in waiting}
+        others = self._kept.total() - sum(self._kept[each.peer] for each in waiting)
+        left = self._disconnect_slowest(waiting, now, self._limit - others)
+        self._measured = others + sum(map(self._held, left))
+        self.at_most += self._measured - handed_over
+        self._measure_at = time.monotonic() + _SHARE * spent
 
     @contextmanager
     def keeping(self, peer: Peer, size: int) -> Generator[None]:
@@ -126,19 +157,26 @@ class UnsentResponses:
         return []
 
 
-def _waiting(port: int) -> Iterator[Waiting]:
-    """The connections to this port of which the kernel could not send as much as it takes in advance."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - there may be thousands
-        descriptor = int(name)
-        with suppress(OSError):  # not a TCP connection, or closed meanwhile
-            if _unsent(descriptor) < KERNEL_BYTES // 2:
-                continue
-            with socket.socket(fileno=os.dup(descriptor)) as found:  # a duplicate cannot become another connection
-                if found.getsockname()[1] == port:
-                    info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-                    (acked,) = struct.unpack_from("=Q", info, _BYTES_ACKED)
-                    inode, (host, number) = os.fstat(found.fileno()).st_ino, found.getpeername()[:2]
-                    yield Waiting(inode, descriptor, (host, number), _unsent(found.fileno()), acked)
+def _steps(port: int) -> Iterator[list[Waiting]]:
+    """The connections to this port of which the kernel could not send as much as it takes in advance, in short steps."""
+    names = os.listdir("/proc/self/fd")  # noqa: PTH208 - there may be thousands
+    for start in range(0, len(names), _STEP):
+        yield [found for name in names[start : start + _STEP] if (found := _waiting(int(name), port)) is not None]
+
+
+def _waiting(descriptor: int, port: int) -> Waiting | None:
+    try:
+        if _unsent(descriptor) < KERNEL_BYTES // 2:
+            return None
+        with socket.socket(fileno=os.dup(descriptor)) as found:  # a duplicate cannot become another connection
+            if found.getsockname()[1] != port:
+                return None
+            info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+            (acked,) = struct.unpack_from("=Q", info, _BYTES_ACKED)
+            inode, (host, number) = os.fstat(found.fileno()).st_ino, found.getpeername()[:2]
+            return Waiting(inode, descriptor, (host, number), _unsent(found.fileno()), acked)
+    except OSError:  # not a TCP connection, or closed meanwhile
+        return None
 
 
 def _unsent(descriptor: int) -> int:
