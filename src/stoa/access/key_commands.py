@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from stoa.access import app_keys
-from stoa.access.console import Console, print_one, print_rows
+from stoa.access.console import WRONG_USAGE, Console, Refused, print_one, print_rows
 from stoa.access.contract import AppKey
 from stoa.access.operator import Operator, find_app
 from stoa.access.options import json_option
@@ -24,7 +24,7 @@ def keys() -> None:
 
 @keys.command("add")
 @click.argument("app")
-@click.argument("jwk", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("jwk", type=click.Path(path_type=Path))
 @json_option
 @click.pass_obj
 def add_key(console: Console, app: str, jwk: Path, *, as_json: bool) -> None:
@@ -34,7 +34,10 @@ def add_key(console: Console, app: str, jwk: Path, *, as_json: bool) -> None:
     Example:
       stoa app keys add stoa_ci_4fGh2kLmN0pQrStU public.jwk.json
     """
-    text = jwk.read_text()
+    try:
+        text = jwk.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{jwk} cannot be read: {error}", WRONG_USAGE) from error
     print_one(console.run(lambda by: app_keys.add_key(by, app, text)), as_json=as_json)
 
 

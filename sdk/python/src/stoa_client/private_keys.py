@@ -82,7 +82,10 @@ class PrivateKey:
 def _from_pem(text: str) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - an optional extra
 
-    return load_pem_private_key(text.encode(), password=None)
+    try:
+        return load_pem_private_key(text.encode(), password=None)
+    except (TypeError, ValueError) as error:  # TypeError: it is encrypted
+        raise ValueError("a private key must be PEM without a password, or a JWK in JSON") from error
 
 
 def _from_jwk(jwk: dict[str, Any]) -> Any:
