@@ -518,8 +518,9 @@ class Import(Model):
     """What is imported: `products` or `customers`."""
     status: str = absent()
     """`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
-    all failed, a failed row aborted the import, or it could not finish. One of failed, partially_succeeded,
-    queued, running, succeeded; later releases may add values.
+    all failed, a failed row aborted the import, or it could not finish; `cancelled` if a person or an operator
+    cancelled it. Rows that were written before stay. One of cancelled, failed, partially_succeeded, queued,
+    running, succeeded; later releases may add values.
     """
     options: "Options" = absent()
     """The options of the import, with their defaults."""
@@ -680,15 +681,23 @@ class LineItem(Model):
     tax_lines: "list[TaxLine]" = absent()
     """The taxes on the line item; empty if only their sum was sent as `tax_total`."""
     requires_shipping: bool = absent()
-    """Whether the line item has to be shipped. True for variants; a custom line item can be false."""
+    """Whether the line item has to be shipped: that of the product when it was ordered, or of the custom line
+    item.
+    """
     taxable: bool = absent()
-    """Whether the line item is taxed. True for variants; a custom line item can be false."""
+    """Whether the line item is taxed: that of the product when it was ordered, or of the custom line item."""
     location: "str | None" = absent()
     """The code of the location that the request asked for; null: reserve by the priority of locations."""
     allocations: "list[Allocation]" = absent()
     """The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing
     is reserved, as in a draft, and if the variant is not tracked.
     """
+    weight: "float | None" = absent()
+    """The weight of one unit in `weight_unit`: that of the variant, else of the product, when it was ordered; null
+    if unknown.
+    """
+    weight_unit: "str | None" = absent()
+    """The unit of `weight`; null if the weight is unknown. One of g, kg, lb, oz; later releases may add values."""
 
 
 class LocationLevel(Model):
@@ -760,6 +769,8 @@ class Options(Model):
     """Whether a CSV file may have columns that Stoa does not know. One of ignore, refuse; later releases may add
     values.
     """
+    send_events: bool = absent()
+    """Whether webhooks receive the changes of the rows and the end of the import. The default is true."""
 
 
 class Order(Model):

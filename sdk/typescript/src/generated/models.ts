@@ -448,9 +448,10 @@ export interface Import {
   resource: string;
   /**
    * `queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
-   * all failed, a failed row aborted the import, or it could not finish.
+   * all failed, a failed row aborted the import, or it could not finish; `cancelled` if a person or an operator
+   * cancelled it. Rows that were written before stay.
    */
-  status: Open<"failed" | "partially_succeeded" | "queued" | "running" | "succeeded">;
+  status: Open<"cancelled" | "failed" | "partially_succeeded" | "queued" | "running" | "succeeded">;
   /** The options of the import, with their defaults. */
   options: Options;
   /** The number of rows by their result, up to now. */
@@ -581,9 +582,11 @@ export interface LineItem {
   discounts: Discount[];
   /** The taxes on the line item; empty if only their sum was sent as `tax_total`. */
   tax_lines: TaxLine[];
-  /** Whether the line item has to be shipped. True for variants; a custom line item can be false. */
+  /**
+   * Whether the line item has to be shipped: that of the product when it was ordered, or of the custom line item.
+   */
   requires_shipping: boolean;
-  /** Whether the line item is taxed. True for variants; a custom line item can be false. */
+  /** Whether the line item is taxed: that of the product when it was ordered, or of the custom line item. */
   taxable: boolean;
   /** The code of the location that the request asked for; null: reserve by the priority of locations. */
   location: string | null;
@@ -592,6 +595,13 @@ export interface LineItem {
    * reserved, as in a draft, and if the variant is not tracked.
    */
   allocations: Allocation[];
+  /**
+   * The weight of one unit in `weight_unit`: that of the variant, else of the product, when it was ordered; null if
+   * unknown.
+   */
+  weight: number | null;
+  /** The unit of `weight`; null if the weight is unknown. */
+  weight_unit: Open<"g" | "kg" | "lb" | "oz"> | null;
 }
 
 /** The stock level of a variant at one location. */
@@ -674,6 +684,12 @@ export interface Options {
    * @defaultValue `"refuse"`
    */
   unknown_columns?: Open<"ignore" | "refuse">;
+  /**
+   * Whether webhooks receive the changes of the rows and the end of the import. The default is true.
+   *
+   * @defaultValue `true`
+   */
+  send_events?: boolean;
 }
 
 /** A purchase: its line items, amounts, customer and status. */
