@@ -841,6 +841,7 @@ class NewPayment(TypedDict):
     method: NotRequired[str | None]
     """How it was paid, such as `card`; by default the order's `payment_method`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
     note: NotRequired[str | None]
 
 
@@ -937,7 +938,9 @@ class NewRefund(TypedDict):
     reason: NotRequired[str | None]
     note: NotRequired[str | None]
     method: NotRequired[str | None]
+    """How the money was returned, such as `card`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
 
 
 class NewRefundLine(TypedDict):

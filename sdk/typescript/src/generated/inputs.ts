@@ -586,6 +586,7 @@ export interface NewPayment {
   amount: string;
   /** How it was paid, such as `card`; by default the order's `payment_method`. */
   method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
   external_id?: string | null;
   /** A note for staff. */
   note?: string | null;
@@ -715,7 +716,9 @@ export interface NewRefund {
   reason?: string | null;
   /** A note for staff. */
   note?: string | null;
+  /** How the money was returned, such as `card`. */
   method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
   external_id?: string | null;
 }
 
