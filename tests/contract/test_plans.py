@@ -196,6 +196,7 @@ async def watched(request: pytest.FixtureRequest, settings: Settings) -> AsyncIt
     shop = await open_shop(filling, database)
     await gather(shop, db)
     await db.execute(_FINISH)
+    await db.execute("VACUUM ANALYZE orders")
     planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode={request.param}"
     # One connection, so that its statistics can be flushed.
     application = Application(msgspec.structs.replace(settings, database_url=planned, database_pool=1))
