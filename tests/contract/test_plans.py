@@ -85,6 +85,7 @@ POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity
 POST /orders {"customer":{"email":"<email>"},"line_items":[{"sku":"<sku>","quantity":1}]}
 PATCH /orders/<order_id> {"note":"Ring twice"}
 PUT /orders/<order_id>/status {"status":"processing"}
+PUT /orders/<order_id>/status {"payment":{"amount":"1.00","external_id":"tr-1"}}
 PUT /orders/<order_id>/status {"status":"cancelled"}
 POST /orders/<order_id>/products {"line_items":[{"sku":"<sku 2>","quantity":1}]}
 PATCH /orders/<order_id>/products/<line_id> {"quantity":2}
@@ -120,6 +121,9 @@ GET /orders?fulfillment_status=returned
 GET /orders?tag=unheard
 GET /orders?created_at[gte]=1999-01-01T00:00:00Z&created_at[lt]=1999-02-01T00:00:00Z
 GET /orders?created_at[gte]=2999-01-01T00:00:00Z&sort=-created_at
+GET /orders?paid_at=2999-01-01T00:00:00Z
+GET /orders?paid_at[gte]=1999-01-01T00:00:00Z&paid_at[lt]=1999-02-01T00:00:00Z
+GET /orders?refunded_at[gte]=2999-01-01T00:00:00Z
 GET /customers?status=disabled
 GET /customers?q=unheard
 GET /customers?metadata[tier]=unheard
