@@ -14,6 +14,7 @@ def _row(customer: dict[str, Any]) -> dict[str, Any]:
 COLUMNS = csv_rows.Columns(
     resource={
         "id": csv_rows.integer,
+        "created_at": csv_rows.text,
         **dict.fromkeys(
             "email phone external_id first_name last_name company locale status note".split(), csv_rows.text
         ),

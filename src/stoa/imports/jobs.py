@@ -139,7 +139,8 @@ async def shown_import(db: Executor, job: Job, *, with_rows: bool = True) -> Imp
         errors += [RowError(row.row, key, fault.pointer, fault.code, fault.detail) for fault in _faults(row.errors)]
     options = options_of(job)
     passes = 2 if options.on_error == "abort" and not options.dry_run else 1
-    done = job.finished_at is not None or (job.checked + job.processed) == passes * job.total
+    ended = job.finished_at is not None and job.status != "cancelled"
+    done = ended or (job.checked + job.processed) == passes * job.total
     return Import(
         id=job.id,
         resource=job.resource,

@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor, json_of
-from stoa.imports.contract import Outcome, ProductImportFinished
-from stoa.imports.importable import Importable, Result, RowKey, Task, failed
+from stoa.imports.contract import Outcome
+from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
@@ -119,7 +119,9 @@ def _plan(
         raise _unknown(by)
     if product is None:
         create = product_from_located_row if located else product_from_row
-        created = workspace.put(create({**row.creating, **row.members}, task.store), pointing_into(row.members))
+        new = create({**row.creating, **row.members}, task.store)
+        new.created_at = creation_time(row)
+        created = workspace.put(new, pointing_into(row.members))
         return Planned(row, "created", created, None)
     at, change = pointing_into(row.members), change_by_located_row if located else change_by_row
     before = product.copy() if with_changes else None
@@ -197,7 +199,8 @@ async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
 
 async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
     booking = Booking(kind="import", reason="sync", reference=task.import_id)
-    await save(db, task.store.id, products, task.cause, booking)
+    events = task.options.send_events
+    await save(db, task.store.id, products, task.cause, booking, events=events)
     moves = [
         Move(
             variant_id=variant.stored_id,
@@ -207,6 +210,7 @@ async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> No
             on_hand=level.on_hand,
             reason="sync",
             reference=task.import_id,
+            silent=not events,
         )
         for product in products
         for variant in product.live
@@ -227,7 +231,6 @@ PRODUCTS = Importable(
     match_by=("sku", "external_id", "id"),
     columns=COLUMNS,
     tables=("products", "variants"),
-    finished=ProductImportFinished,
     keys=keys,
     key=key,
     apply=apply,

@@ -7,6 +7,7 @@ _OF_ONE_VARIANT = ("sku", "barcode")  # without a prefix, because a product with
 COLUMNS = csv_rows.Columns(
     resource={
         "id": csv_rows.integer,
+        "created_at": csv_rows.text,
         **{name: cell for name, cell in csv_rows.columns_of(NewProduct).items() if name not in _OF_ONE_VARIANT},
         **dict.fromkeys("seo.title seo.description metadata. currency".split(), csv_rows.text),
         "tags": csv_rows.words,

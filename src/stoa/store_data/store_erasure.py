@@ -47,6 +47,7 @@ STEPS: tuple[Step, ...] = (
     _step("imports", "id", content=True),
     _step("order_duplicates", "order_id", "other_id", content=True),
     _step("order_comments", "order_id", "id", content=True),
+    _step("order_allocations", "order_id", "line_id", "location", content=True),
     _step("order_lines", "order_id", "id", content=True),
     _step("orders", "id", content=True),
     _step("order_numbers", content=True),

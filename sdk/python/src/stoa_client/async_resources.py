@@ -31,6 +31,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -48,6 +49,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -64,6 +66,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -93,6 +96,7 @@ class AsyncProductsImports(AsyncImportJobs):
                     "on_error": on_error,
                     "dry_run": dry_run,
                     "unknown_columns": unknown_columns,
+                    "send_events": send_events,
                     "missing": missing,
                 },
                 upload=upload,
@@ -832,9 +836,10 @@ class AsyncOrdersProducts(AsyncResource):
     ) -> Any:
         """Change or remove a line item of an order.
 
-        Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one
-        cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version
-        of the order. Returns the whole order.
+        Reserves or releases the difference in stock. A `location` moves the reservation of all units that are
+        not shipped there, or fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last
+        one cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the
+        version of the order. Returns the whole order.
 
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
@@ -1161,7 +1166,7 @@ class AsyncOrders(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
     ) -> Any:
-        """Change the status of an order, ship it, refund it, or several of these.
+        """Change the status of an order, record a payment, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
         is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
@@ -1171,13 +1176,16 @@ class AsyncOrders(AsyncResource):
         request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
         the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
         the shipment: its units are reserved again. The order is delivered when all are. A portion of
-        `line_items` names the `location` that ships it or takes it back. `refund` adds an entry to `refunds`,
-        and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with
-        `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
-        repeated request is a second refund or shipment.
+        `line_items` names the `location` that ships it or takes it back. `payment` adds an entry to `payments`:
+        a deposit, a part, or what is due after an edit or a refund. `payment_status: paid` records a payment of
+        `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`,
+        or `partially_refunded` with `amount_refunded`. `payment_status`, `amount_due` and `balance` follow from
+        the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an
+        `Idempotency-Key` with a partial shipment: without one, a repeated request is a second payment, refund
+        or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
-        RefundExceedsPayment, VersionConflict.
+        PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
         """
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
@@ -1377,6 +1385,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1393,6 +1402,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1408,6 +1418,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1434,6 +1445,7 @@ class AsyncCustomersImports(AsyncImportJobs):
                     "on_error": on_error,
                     "dry_run": dry_run,
                     "unknown_columns": unknown_columns,
+                    "send_events": send_events,
                 },
                 upload=upload,
                 idempotency_key=idempotency_key,

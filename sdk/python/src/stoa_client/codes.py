@@ -188,6 +188,12 @@ class OrderNotPaid(Conflict):
     code = "order_not_paid"
 
 
+class PaymentAlreadyRecorded(Conflict):
+    """The payment is already recorded."""
+
+    code = "payment_already_recorded"
+
+
 class RefundExceedsPayment(Conflict):
     """The refund exceeds the payment."""
 

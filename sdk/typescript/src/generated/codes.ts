@@ -100,6 +100,9 @@ export class OrderNotEditable extends Conflict {}
 /** The order is not paid. */
 export class OrderNotPaid extends Conflict {}
 
+/** The payment is already recorded. */
+export class PaymentAlreadyRecorded extends Conflict {}
+
 /** The refund exceeds the payment. */
 export class RefundExceedsPayment extends Conflict {}
 
@@ -200,6 +203,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   last_variant: LastVariant,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,
+  payment_already_recorded: PaymentAlreadyRecorded,
   refund_exceeds_payment: RefundExceedsPayment,
   secret_rotation_active: SecretRotationActive,
   sku_taken: SkuTaken,

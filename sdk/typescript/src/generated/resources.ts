@@ -332,8 +332,9 @@ export class OrdersProducts extends Resource {
   /**
    * Change or remove a line item of an order.
    *
-   * Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one cannot be
-   * removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order.
+   * Reserves or releases the difference in stock. A `location` moves the reservation of all units that are not
+   * shipped there, or fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last one cannot
+   * be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order.
    * Returns the whole order.
    *
    * Requires the scope `orders:write`. Throws InsufficientStock, OrderNotEditable, VersionConflict.
@@ -477,7 +478,7 @@ export class Orders extends Resource {
   }
 
   /**
-   * Change the status of an order, ship it, refund it, or several of these.
+   * Change the status of an order, record a payment, ship it, refund it, or several of these.
    *
    * Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is
    * released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`,
@@ -487,12 +488,15 @@ export class Orders extends Resource {
    * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment (null
    * removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved again. The
    * order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it back.
-   * `refund` adds an entry to `refunds`, and `payment_status` follows. So does the older form: `refunded`, or
-   * `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment:
-   * without one, a repeated request is a second refund or shipment.
+   * `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit or a refund.
+   * `payment_status: paid` records a payment of `amount_due`. `refund` adds an entry to `refunds` and to
+   * `payments`. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
+   * `payment_status`, `amount_due` and `balance` follow from the records. Send an `Idempotency-Key` or an
+   * `external_id` with a payment or refund, and an `Idempotency-Key` with a partial shipment: without one, a
+   * repeated request is a second payment, refund or shipment.
    *
    * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid,
-   * RefundExceedsPayment, VersionConflict.
+   * PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
    */
   updateStatus<F extends keyof models.Order = never>(
     orderId: number,
