@@ -8,7 +8,7 @@ import { accounts, recording } from "./setup.js";
 const { keyed } = accounts;
 const PEM = process.env["STOA_TEST_PRIVATE_KEY"] ?? "";
 
-test("a client with a private key reads a store, and signs each request anew", async () => {
+test("a client with a private key reads a store, and signs each request by itself", async () => {
   const { baseUrl, authUrl, clientId } = keyed;
   let lost = 0;
   const { seen, fetch } = recording((response) => {

@@ -544,7 +544,7 @@ CREATE TABLE imports (
     continued_by      text,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
-    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
+    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text, 'cancelled'::text]))
 ) WITH (fillfactor = 50);
 CREATE INDEX imports_report_expires_at_idx ON imports (report_expires_at) WHERE (NOT expired);
 COMMENT ON TABLE imports IS 'store';
@@ -685,6 +685,23 @@ CREATE INDEX notifications_subject_idx ON notifications (account_id, kind, subje
 CREATE INDEX notifications_unread_idx ON notifications (account_id) WHERE (shown AND (read_at IS NULL));
 COMMENT ON TABLE notifications IS 'global';
 
+CREATE TABLE order_allocations (
+    store_id bigint NOT NULL,
+    order_id bigint NOT NULL,
+    line_id  bigint NOT NULL,
+    location text NOT NULL,
+    reserved bigint NOT NULL,
+    shipped  bigint NOT NULL,
+    CONSTRAINT order_allocations_pkey PRIMARY KEY (store_id, order_id, line_id, location),
+    CONSTRAINT order_allocations_order_fkey FOREIGN KEY (store_id, order_id) REFERENCES orders(store_id, id) ON DELETE CASCADE,
+    CONSTRAINT order_allocations_location_check CHECK (location <> 'default'::text),
+    CONSTRAINT order_allocations_units_check CHECK (reserved >= 0 AND shipped >= 0)
+);
+ALTER TABLE order_allocations
+    ALTER COLUMN store_id SET (n_distinct = 1);
+CREATE INDEX order_allocations_location_idx ON order_allocations (store_id, location, order_id);
+COMMENT ON TABLE order_allocations IS 'store';
+
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
     order_id   bigint NOT NULL,
@@ -775,11 +792,14 @@ CREATE TABLE orders (
     tail                 text GENERATED ALWAYS AS ((((',"suspected_duplicates_count":'::text || suspected_duplicates) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
+    shipped_at           timestamptz,
+    paid_at              timestamptz,
+    refunded_at          timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
     CONSTRAINT orders_fulfillment_status_check CHECK (fulfillment_status = ANY (ARRAY['unfulfilled'::text, 'partially_fulfilled'::text, 'fulfilled'::text, 'returned'::text])),
-    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'paid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
+    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'partially_paid'::text, 'paid'::text, 'overpaid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
     CONSTRAINT orders_status_check CHECK (status = ANY (ARRAY['draft'::text, 'pending'::text, 'processing'::text, 'on_hold'::text, 'shipped'::text, 'delivered'::text, 'completed'::text, 'cancelled'::text, 'returned'::text])),
     CONSTRAINT orders_suspected_check CHECK (suspected_duplicates >= 0),
     CONSTRAINT orders_total_check CHECK (total >= 0)
@@ -803,9 +823,12 @@ CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (d
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
+CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
+CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
+CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);
@@ -1148,6 +1171,15 @@ CREATE TABLE stores (
     CONSTRAINT stores_status_check CHECK (status = ANY (ARRAY['active'::text, 'suspended'::text]))
 );
 COMMENT ON TABLE stores IS 'global';
+
+CREATE UNLOGGED TABLE stream_leases (
+    store_id    bigint NOT NULL,
+    app_id      bigint NOT NULL,
+    holder      text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    CONSTRAINT stream_leases_pkey PRIMARY KEY (store_id, app_id)
+);
+COMMENT ON TABLE stream_leases IS 'store';
 
 CREATE TABLE submitted_forms (
     store_id    bigint NOT NULL,

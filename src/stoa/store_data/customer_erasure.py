@@ -122,6 +122,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "row_counts": _FIGURES,
     "service_audit_entries": _IDS,
     "delivery_workers": "names the processes that deliver",
+    "stream_leases": _IDS,
     "routing_leases": "names the process that routes the events of some stores",
     "schema_backfills": "describes the schema",
     "stored_functions": "describes the schema",

@@ -122,8 +122,8 @@ def _from_environment(variables: Mapping[str, str], options: Options) -> tuple[s
         found["private_key"] = key
     else:
         found["client_secret"] = variables["STOA_CLIENT_SECRET"]
-    given: Options = {**found, **options}
-    return variables["STOA_BASE_URL"], given
+    found.update(options)
+    return variables["STOA_BASE_URL"], found
 
 
 class Client(Resources):

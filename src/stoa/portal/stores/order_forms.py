@@ -3,16 +3,17 @@
 They decide nothing: the endpoint's handler accepts or refuses the body, and its pointers lead back to the fields.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
 
-from stoa.orders.contract import Order
+from stoa.inventory.contract import Location
+from stoa.orders.contract import HOLDING, Order
 from stoa.orders.line_items import LineItem
+from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
-from stoa.orders.rules import PAYMENTS
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.writes import VersionedForm, whole
 
@@ -33,9 +34,12 @@ class OrderForm(VersionedForm):
     fulfillment_id: Line = ""
     delivered: bool = False
     remove_tracking: bool = False
-    location: Line = ""  # that ships units, or takes them back
+    location: Line = ""  # that ships units, takes them back, or reserves them
+    line_item_id: Line = ""
     amount: Line = ""
     shipping_amount: Line = ""
+    method: Line = ""
+    external_id: Line = ""
     shown_amount: Line = ""  # the amount in all that the page showed
     restock: bool = False
     status: Line = ""
@@ -47,10 +51,11 @@ class OrderForm(VersionedForm):
 
 
 class Body(msgspec.Struct):
-    """The body of a status change, and the field of the form for each pointer into it."""
+    """The body of a status change, or of a change of one line item, and the field of the form for each pointer into it."""
 
     members: dict[str, Any]
     fields: dict[str, str]
+    line_item_id: int | None = None
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -63,6 +68,7 @@ class Action(msgspec.Struct, frozen=True):
     units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
     possible: Callable[[Order], bool]
     refunds: bool = False  # whether it is carried out only if the page showed the amount
+    needs_locations: bool = False  # whether it is offered only if the store has several locations
 
 
 _TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
@@ -95,6 +101,15 @@ def _track(form: OrderForm) -> Body:
     )
 
 
+def _relocate(form: OrderForm) -> Body:
+    line = whole(form.line_item_id)
+    if not isinstance(line, int):
+        raise FormError(line_item_id="Select a line item.")
+    if not form.location:
+        raise FormError(location="Select a location.")
+    return Body({"location": form.location}, {"/location": "location"}, line)
+
+
 def _void(form: OrderForm) -> Body:
     if not form.confirmed:
         raise FormError(confirmed="Select this box to confirm.")
@@ -118,9 +133,18 @@ def _refund(form: OrderForm) -> Body:
         if not form.restock:
             line.pop("location", None)
         fields[f"/refund/line_items/{index}/restock"] = "restock"
-    for name in ("amount", "shipping_amount", "reason", "note"):
+    for name in ("amount", "shipping_amount", "reason", "note", "method", "external_id"):
         fields[f"/refund/{name}"] = name
-    return Body({"refund": {"line_items": lines, **amounts, **_words(reason=form.reason, note=form.note)}}, fields)
+    words = _words(reason=form.reason, note=form.note, method=form.method, external_id=form.external_id)
+    return Body({"refund": {"line_items": lines, **amounts, **words}}, fields)
+
+
+def _pay(form: OrderForm) -> Body:
+    names = ("amount", "method", "external_id", "note")
+    if not form.amount:
+        raise FormError(amount="Enter the amount that was paid.")
+    paid = _words(amount=form.amount, method=form.method, external_id=form.external_id, note=form.note)
+    return Body({"payment": paid}, {f"/payment/{name}": name for name in names})
 
 
 def _cancel(form: OrderForm) -> Body:
@@ -157,13 +181,41 @@ def _open(_: Order, line: LineItem) -> int:
     return line.quantity - line.fulfilled_quantity
 
 
+def _reserved(order: Order, line: LineItem) -> int:
+    return _open(order, line) if line.allocations else 0
+
+
 def _with_customer(_: Order, line: LineItem) -> int:
     return line.fulfilled_quantity - line.returned_quantity
 
 
 def _not_refunded(order: Order, line: LineItem) -> int:
-    refunded = sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line.id)
-    return max(0, line.quantity - refunded)
+    removed = sum(each.quantity for each in order.removed_line_items if each.line_item_id == line.id)
+    return max(0, line.quantity + removed - _refunded(order, line.id))
+
+
+def _refunded(order: Order, line_id: int) -> int:
+    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
+
+
+class RemovedItem(msgspec.Struct):
+    """A line item that was removed, as the form shows it."""
+
+    id: int
+    name: str
+    sku: str | None
+    variant_title: str = ""
+    option_values: dict[str, str] = {}
+
+
+def removed_items(order: Order) -> list[tuple[RemovedItem, int]]:
+    """The line items that were removed as a whole, with their units that are not refunded yet."""
+    left = {line.id for line in order.line_items}
+    return [
+        (RemovedItem(each.line_item_id, each.name, each.sku), each.quantity - _refunded(order, each.line_item_id))
+        for each in order.removed_line_items
+        if each.line_item_id not in left
+    ]
 
 
 def voidable(order: Order) -> list[Fulfillment]:
@@ -199,6 +251,14 @@ ACTIONS: Mapping[str, Action] = {
         None,
         lambda order: bool(statuses_to(order) or payments_to(order)),
     ),
+    "pay": Action(
+        "Record payment",
+        "order.payment_recorded",
+        "The payment was recorded.",
+        _pay,
+        None,
+        lambda order: order.amount_due > 0,
+    ),
     "track": Action(
         "Tracking",
         "order.tracking_changed",
@@ -206,6 +266,15 @@ ACTIONS: Mapping[str, Action] = {
         _track,
         None,
         lambda order: any(each.voided_at is None for each in order.fulfillments),
+    ),
+    "move": Action(
+        "Move reservation",
+        "order.reservation_moved",
+        "The reservation was moved.",
+        _relocate,
+        _reserved,
+        lambda order: order.status in HOLDING and any(_reserved(order, each) for each in order.line_items),
+        needs_locations=True,
     ),
     "void": Action(
         "Void shipment",
@@ -243,6 +312,10 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 
-def possible_actions(order: Order) -> dict[str, str]:
-    """The titles of the actions that the order's state allows, by name."""
-    return {name: action.title for name, action in ACTIONS.items() if action.possible(order)}
+def possible_actions(order: Order, locations: Collection[Location]) -> dict[str, str]:
+    """The titles of the actions that the order's state and the locations of the store allow, by name."""
+    return {
+        name: action.title
+        for name, action in ACTIONS.items()
+        if action.possible(order) and (locations or not action.needs_locations)
+    }
