@@ -24,6 +24,7 @@ from stoa.customers.contract import (
     Longitude,
     Phone,
 )
+from stoa.db.editions import added
 from stoa.orders.line_items import MOST_LINES, Discount, LineItem, TaxLine, Totals
 from stoa.orders.records import MOST_FULFILLMENTS, MOST_REFUNDS, Fulfillment, Refund, Tracking
 from stoa.rest.checks import Money, Time
@@ -52,6 +53,8 @@ TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
 }
 # In these statuses, and only in these, units that are not shipped are reserved.
 HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
+# With these payments, and only with these, a pending order can expire.
+UNPAID: frozenset[PaymentStatus] = frozenset({"unpaid", "failed", "voided"})
 
 
 class Source(msgspec.Struct):
@@ -287,6 +290,13 @@ class Order(msgspec.Struct):
     created_at: CreatedAt
     updated_at: UpdatedAt
     version: Version
+    expires_at: Annotated[
+        Time | None,
+        added(2),
+        Meta(
+            description="The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves `pending` or its payment is authorized or paid, also in part."
+        ),
+    ] = None
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

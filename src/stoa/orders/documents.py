@@ -9,7 +9,7 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.contract import HOLDING, TRANSITIONS, UNPAID, FulfillmentStatus, PaymentStatus, Status
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import FulfillmentState, RefundState, records_of, tracking_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
@@ -106,6 +106,7 @@ class OrderState(msgspec.Struct, kw_only=True):
     prices_include_tax: bool = False
     discounts: list[dict[str, Any]] = []
     tax_lines: list[dict[str, Any]] = []
+    expires_at: str | None = None  # the end of the hold that was asked for
     unknown: dict[str, Any] = {}  # members that a later release added; they are kept
     unknown_of_person: dict[str, Any] = {}  # the same about the buyer
 
@@ -148,6 +149,11 @@ class OrderState(msgspec.Struct, kw_only=True):
     def balance(self) -> int:
         """What the customer has not paid of the total, after refunds; negative if the shop owes money."""
         return self.total - self.amount_paid + self.amount_refunded
+
+    @property
+    def held_until(self) -> str | None:
+        """The end of the hold; None once the order has moved on or a payment has begun."""
+        return self.expires_at if self.status == "pending" and self.payment_status in UNPAID else None
 
     @property
     def fulfillment_status(self) -> FulfillmentStatus:
@@ -284,6 +290,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "placed_at": order.placed_at,
         "cancelled_at": order.cancelled_at,
         "completed_at": order.completed_at,
+        "expires_at": order.held_until,
     }
 
 

@@ -64,10 +64,10 @@ BEGIN
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
-                        created_at, updated_at, head, lines, person, edition, terms)
+                        created_at, updated_at, head, lines, person, edition, terms, expires_at)
     SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status, 'unfulfilled', t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
-           in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms
+           in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms, held_until(t.status, t.payment_status, t.head)
       FROM json_to_recordset(in_orders) AS t (
                id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,

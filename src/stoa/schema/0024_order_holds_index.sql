@@ -1,0 +1,2 @@
+-- phase: concurrently
+CREATE INDEX CONCURRENTLY IF NOT EXISTS orders_expires_at_idx ON orders (expires_at, store_id, id) WHERE expires_at IS NOT NULL;
