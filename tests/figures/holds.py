@@ -107,7 +107,7 @@ async def _trade(account: Account, seconds: float) -> Spent:
     spent, until = Spent(), time.monotonic() + seconds
 
     async def trade(number: int) -> None:
-        dice = random.Random(number)  # noqa: S311 - a repeatable mix
+        dice = random.Random(number)
         async with account.client() as client:
             while time.monotonic() < until:
                 started = time.perf_counter()

@@ -76,10 +76,10 @@ async def _expire(database: Database, store: Store, order_id: int) -> bool:
 
 async def expire(call: Call, order_id: int) -> bool:
     """Cancel an order whose hold has ended; False if it was paid, moved, cancelled or extended meanwhile, or is locked."""
-    if not await queries.SUSPECTED.all(call.db, call.store_id, order_id):
-        # Suspected duplicates are locked in the order of ids, so only an order without them can be locked first.
-        if await queries.LOCK_DUE.maybe(call.db, call.store_id, order_id) is None:
-            return False
+    # Suspected duplicates are locked in the order of ids, so only an order without them can be locked first.
+    alone = not await queries.SUSPECTED.all(call.db, call.store_id, order_id)
+    if alone and await queries.LOCK_DUE.maybe(call.db, call.store_id, order_id) is None:
+        return False
     no_longer_suspected = await lock_suspects(call, order_id)
     before, moment = await load(call, order_id)
     if not is_due(before, moment):
