@@ -95,11 +95,12 @@ async def _prepare(account: Account, units: int) -> int:
 
 async def _hold(db: Connection, order_id: int, orders: int) -> None:
     """Copy an order with its reservation, due now: placing so many would take longer than the measurement."""
-    async with db.transaction():
-        await db.execute(_COPY, order_id, orders)
-        await db.execute(_COPY_LINES, order_id)
-        await db.execute(_RESERVE, order_id, orders)
-        await db.execute(_COUNT, order_id, orders)
+    await db.execute("BEGIN")
+    await db.execute(_COPY, order_id, orders)
+    await db.execute(_COPY_LINES, order_id)
+    await db.execute(_RESERVE, order_id, orders)
+    await db.execute(_COUNT, order_id, orders)
+    await db.execute("COMMIT")
 
 
 async def _trade(account: Account, seconds: float) -> Spent:

@@ -781,6 +781,7 @@ CREATE TABLE orders (
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
     shipped_at           timestamptz,
+    expires_at           timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
@@ -807,6 +808,7 @@ CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
 CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (duplicate_of IS NOT NULL);
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
+CREATE INDEX orders_expires_at_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);

@@ -868,6 +868,10 @@ class Order(Model):
     """The time of the last change, in UTC."""
     version: int = absent()
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
+    expires_at: "datetime | None" = absent()
+    """The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
+    `pending` or its payment is authorized or paid, also in part.
+    """
 
 
 class PartialOrder(Model):
@@ -917,6 +921,7 @@ class PartialOrder(Model):
     created_at: "UnsetType | datetime" = absent()
     updated_at: "UnsetType | datetime" = absent()
     version: "UnsetType | int" = absent()
+    expires_at: "UnsetType | datetime | None" = absent()
 
 
 class OrderAddress(Model):

@@ -784,6 +784,11 @@ export interface Order {
   updated_at: string;
   /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
+  /**
+   * The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
+   * `pending` or its payment is authorized or paid, also in part.
+   */
+  expires_at: string | null;
 }
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */
