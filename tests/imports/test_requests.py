@@ -27,6 +27,7 @@ async def test_an_accepted_file_returns_the_url_of_its_job(shop: Shop) -> None:
     assert job["options"] == {
         "mode": "upsert", "match_by": "sku", "on_error": "continue", "dry_run": False, "missing": "ignore",
         "unknown_columns": "refuse",
+        "send_events": True,
     }  # fmt: skip
 
 

@@ -180,8 +180,7 @@ async def written(account: Account) -> dict[str, Any]:
 
 def _filled(template: Any, ids: dict[str, Any]) -> Any:
     if isinstance(template, dict):
-        members = cast("dict[str, Any]", template)
-        return {key: _filled(value, ids) for key, value in members.items()}
+        return {key: _filled(value, ids) for key, value in cast("dict[str, Any]", template).items()}
     return ids[template[1:]] if isinstance(template, str) and template.startswith("$") else template
 
 

@@ -180,3 +180,20 @@ async def test_a_form_is_read_the_same_however_its_bytes_arrive(maria: User, sto
     for size in (1, 2, 3, 7, len(whole)):
         pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
         assert (await submit_parts(maria, f"{store_url}/import", *pieces))[0] == 422, size
+
+
+async def test_a_running_import_is_cancelled_on_its_page(shop: Shop, maria: User, store_url: str, db: Database) -> None:
+    await run_pending(db)
+    await upload(maria, f"{store_url}/import", "cups.csv", SHEET)
+    page = maria.path
+    assert "Cancel the import" in maria.text
+    form = hidden(maria.text)
+    await maria.submit(f"{page}/cancel", form)
+    assert (maria.path, maria.notice) == (page, "The import is cancelled. Rows that were already written stay.")
+    assert "Cancelled" in maria.text
+    assert "Cancel the import" not in maria.text
+    await maria.submit(f"{page}/cancel", form)
+    assert maria.notice == "This form was already submitted. Nothing was done twice."
+    assert await run_pending(db) == 0
+    [entry] = await audit.newest(db, shop.store_id, 1)
+    assert (entry.action, entry.actor) == ("products.import_cancelled", f"account:{maria.account.id}")

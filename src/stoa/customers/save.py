@@ -1,6 +1,7 @@
 """Loads working copies of customers under lock, and saves them with metadata and events in one call."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ class CustomerRow(InputRow):
     shown: str
     terms: str
     visible: bool  # whether every app sees the change
+    created_at: datetime | None  # of a new one; None: now
 
 
 class EntryRow(InputRow):
@@ -92,22 +94,22 @@ def _copy(row: queries.StoredCustomer) -> CustomerCopy:
 
 
 async def save(
-    db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
+    db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause, *, events: bool = True
 ) -> list[CustomerCopy | None]:
-    """Save every touched copy with its events. Returns each saved copy, or None if its keys were taken in the meantime."""
+    """Save every touched copy, with its events unless they are not wanted. Returns each saved copy, or None if its keys were taken in the meantime."""
     touched = await _identified(db, [_with_dated_consents(each) for each in customers if each.touched])
     if not touched:
         return list(customers)
     rows: list[CustomerRow] = []
     entries: list[EntryRow] = []
-    events: list[EventRow] = []
+    event_rows: list[EventRow] = []
     for index, customer in enumerate(touched, 1):
         rows.append(_row(customer, index, store_id))
         entries += [EntryRow(index, each.app_id, each.key, each.new) for each in entries_changed(customer)]
-        for each in events_of(customer):
+        for each in events_of(customer) if events else ():
             section = section_start(each.audience) if each.audience is not None else None
             given = (json_of(each.changes), each.audience, section, views_json(each.views))
-            events.append(EventRow(len(events), index, each.kind.name, *given))
+            event_rows.append(EventRow(len(event_rows), index, each.kind.name, *given))
     try:
         saved = await queries.SAVE.one(
             db,
@@ -118,7 +120,7 @@ async def save(
             cause.request_id,
             json_rows(rows),
             json_rows(entries),
-            json_rows(events),
+            json_rows(event_rows),
         )
     except PostgresError as error:
         # Another request took the key after the copies were loaded.
@@ -136,10 +138,10 @@ async def save(
 
 
 async def save_or_refuse(
-    db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause
+    db: Executor, store_id: int, digits: int, customers: Sequence[CustomerCopy], cause: Cause, *, events: bool = True
 ) -> list[CustomerCopy]:
     """Save all copies, or refuse."""
-    results = await save(db, store_id, digits, customers, cause)
+    results = await save(db, store_id, digits, customers, cause, events=events)
     saved = [customer for customer in results if customer is not None]
     if len(saved) < len(customers):
         raise CustomerExists("Another request created this customer at the same time.")
@@ -198,4 +200,5 @@ def _row(customer: CustomerCopy, index: int, store_id: int) -> CustomerRow:
         shown=shown_of(customer.metadata),
         terms=terms_of(fields, customer.metadata, store_id),
         visible=customer.visibly_touched,
+        created_at=customer.created_at,
     )

@@ -1,5 +1,6 @@
 """Working copies of customers, which a request edits before it saves anything."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ class CustomerCopy(msgspec.Struct, frozen=True):
     version: int = 0
     before: dict[str, Any] | None = None  # as stored; None: new
     metadata_before: Metadata = {}
+    created_at: datetime | None = None  # of a new customer that was created elsewhere; None: now
 
     @property
     def stored_id(self) -> int:

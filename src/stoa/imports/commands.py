@@ -17,14 +17,17 @@ from stoa.access.console import FAILED, IN_PART, Console, Refused, print_one, pr
 from stoa.access.operator import Operator, find_store
 from stoa.access.options import json_option
 from stoa.db.pool import Database
+from stoa.events.outbox import Cause
 from stoa.imports import queries
-from stoa.imports.contract import CSV, JSON, NDJSON, Import, Options
+from stoa.imports.contract import Import, Options
 from stoa.imports.customers import CUSTOMERS
+from stoa.imports.ending import cancel_import
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import new_import_id, shown_import, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.imports.runner import claim_this, run_import
+from stoa.rest.headers import CSV, JSON, NDJSON
 from stoa.rest.problems import Refusal
 from stoa.rest.uploads import UPLOAD_BYTES
 
@@ -54,6 +57,9 @@ def _choice(name: str, *words: str, text: str) -> Callable[[Any], Any]:
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--missing", "ignore", "archive", text="What to do with products that are not in the file.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
+@click.option(
+    "--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes."
+)
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @json_option
 @click.pass_obj
@@ -75,6 +81,9 @@ def import_products(console: Console, file: Path, handle: str, *, as_json: bool,
 @_choice("--match-by", *CUSTOMERS.match_by, text="The field that identifies the customer of a row.")
 @_choice("--on-error", "continue", "abort", text="With abort, nothing is written if any row has a fault.")
 @_choice("--unknown-columns", "refuse", "ignore", text="Whether a CSV file may have columns that Stoa does not know.")
+@click.option(
+    "--send-events/--no-events", default=True, show_default=True, help="Whether webhooks receive the changes."
+)
 @click.option("--dry-run", is_flag=True, help="Check the file and report the changes without writing them.")
 @json_option
 @click.pass_obj
@@ -91,16 +100,46 @@ def import_customers(console: Console, file: Path, handle: str, *, as_json: bool
     _run(console, CUSTOMERS, file, handle, options, as_json=as_json)
 
 
+@import_files.command("cancel")
+@click.argument("import_id", metavar="ID")
+@json_option
+@click.pass_obj
+def cancel(console: Console, import_id: str, *, as_json: bool) -> None:
+    """Cancel the import ID, which is waiting or running. Rows that were already written stay, and the report lists them.
+
+    \b
+    Example:
+      stoa import cancel imp_01jd3vp6s2m4wq8e7r5t
+    """
+    _print(console.run(lambda by: _cancel(by, import_id)), as_json=as_json)
+
+
+async def _cancel(by: Operator, import_id: str) -> Import:
+    async with by.db.transaction() as db:
+        job = await queries.UNFINISHED_IMPORT.maybe(db, import_id)
+        if job is None:
+            raise Refused(f"No import with the id {import_id} is waiting or running")
+        store = await queries.STORE.one(db, job.store_id)
+        if not await cancel_import(db, store, job, Cause(None, by.request_id)):
+            raise Refused(f"The import {import_id} has already finished")
+        await by.record(db, store.id, f"{job.resource}.import_cancelled", f"store:{store.id}", import_id=job.id)
+        return await shown_import(db, await queries.GET.one(db, job.store_id, job.resource, job.id))
+
+
+def _print(done: Import, *, as_json: bool) -> None:
+    if as_json:
+        print_one(done, as_json=True)
+        return
+    print_one({"id": done.id, "status": done.status, **msgspec.structs.asdict(done.counts)}, as_json=False)
+    if done.errors:
+        print_rows(done.errors, as_json=False, none="")
+
+
 def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Import a file, print the result, and exit with a status that shows scripts the outcome."""
     wanted = msgspec.convert(options, Options)
     done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
-    if as_json:
-        print_one(done, as_json=True)
-    else:
-        print_one({"id": done.id, "status": done.status, **msgspec.structs.asdict(done.counts)}, as_json=False)
-        if done.errors:
-            print_rows(done.errors, as_json=False, none="")
+    _print(done, as_json=as_json)
     if done.status != "succeeded":
         sys.exit(IN_PART if done.status == "partially_succeeded" else FAILED)
 

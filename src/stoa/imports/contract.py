@@ -11,12 +11,11 @@ from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import Filter, Flag, InvalidValue, StoreContext
 from stoa.rest.problems import Refusal, printable
 
-NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
 MOST_ROWS, MOST_ITEMS = 100_000, 1_000
 MOST_RUNNING, MOST_WAITING = 2, 20
 MOST_ERRORS = 100
 
-Status = Literal["queued", "running", "succeeded", "partially_succeeded", "failed"]
+Status = Literal["queued", "running", "succeeded", "partially_succeeded", "failed", "cancelled"]
 Outcome = Literal["created", "updated", "unchanged", "failed"]
 
 
@@ -53,6 +52,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unknown_columns: Annotated[
         Literal["refuse", "ignore"], Meta(description="Whether a CSV file may have columns that Stoa does not know.")
     ] = "refuse"
+    send_events: Annotated[
+        bool,
+        Meta(
+            description="Whether webhooks receive the changes of the rows and the end of the import. The default is true."
+        ),
+    ] = True
 
 
 class Counts(msgspec.Struct):
@@ -100,7 +105,7 @@ class Import(msgspec.Struct):
     status: Annotated[
         Status,
         Meta(
-            description="`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if all failed, a failed row aborted the import, or it could not finish."
+            description="`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if all failed, a failed row aborted the import, or it could not finish; `cancelled` if a person or an operator cancelled it. Rows that were written before stay."
         ),
     ]
     options: Annotated[Options, Meta(description="The options of the import, with their defaults.")]
@@ -154,6 +159,9 @@ def parameters(match_by: tuple[str, ...]) -> dict[str, Filter]:
         "unknown_columns": Choice(
             values=("refuse", "ignore"),
             description="With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused.",
+        ),
+        "send_events": Flag(
+            description="With `false`, no webhook is sent for the rows and the end of the import. The default is `true`."
         ),
     }
 

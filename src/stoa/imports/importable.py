@@ -1,17 +1,19 @@
 """The interface of an importable resource: its columns and keys, and how rows are applied."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from stoa.db.query import Executor
-from stoa.events.outbox import Cause, Event
+from stoa.events.outbox import Cause
 from stoa.imports.contract import Options, Outcome
-from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
 from stoa.rest.call import Store
-from stoa.rest.problems import Fault, Refusal
+from stoa.rest.checks import parse_time
+from stoa.rest.csv_rows import Columns
+from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -69,13 +71,24 @@ class Importable(msgspec.Struct, frozen=True):
     match_by: tuple[str, ...]  # the first is the default
     columns: Columns
     tables: tuple[str, ...]  # to which an import adds rows
-    finished: type[Event]
     keys: Callable[[dict[str, Any]], Iterable[RowKey]]  # that no other row may have
     key: Callable[[dict[str, Any], str], dict[str, Any]]  # the key of a row in a report
     apply: Apply
     retire: Callable[[Executor, Task, Sequence[int]], Awaitable[int]] | None = (
         None  # resources that are not in the file
     )
+
+
+def creation_time(row: Row) -> datetime | None:
+    """The time at which a new resource was created elsewhere, if its row says so."""
+    given = row.members.get("created_at")
+    if given is None:
+        return None
+    moment = parse_time(given) if isinstance(given, str) else None
+    if moment is not None and moment <= datetime.now(UTC):
+        return moment
+    fault = Fault("/created_at", "invalid_format", "must be a past RFC 3339 time such as 2026-01-31T12:00:00Z")
+    raise ValidationFailed("The time of creation cannot be used.", faults=[fault])
 
 
 def failed(row: Row, refusal: Refusal, key: dict[str, Any]) -> Result:

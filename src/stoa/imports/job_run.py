@@ -11,16 +11,13 @@ import structlog
 from stoa.access.rules import in_force
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
 from stoa.db.pool import Connection, Database
-from stoa.db.query import Executor, json_of
-from stoa.events.outbox import AppView, emit
+from stoa.db.query import Executor
 from stoa.imports import queries
+from stoa.imports.ending import Ending, end_job
 from stoa.imports.importable import Importable, Result, RowKey, Task, failed
-from stoa.imports.jobs import header_of, options_of, shown_import, wrote_nothing
+from stoa.imports.jobs import header_of, options_of
 from stoa.imports.queries import Job
 from stoa.imports.reading import Row, read_part
-from stoa.notifications.news import import_finished
-from stoa.notifications.notify import notify
-from stoa.notifications.people import people_of
 from stoa.rest.problems import AppNotInstalled, Fault, InternalError, Refusal, ValidationFailed
 
 LEASE_S = 5.0
@@ -29,7 +26,7 @@ FIRST_ANALYZE = 500  # rows after which an empty table is analyzed for the plann
 
 
 class LeaseLost(Exception):
-    """Another worker has taken over the job; the current transaction is rolled back."""
+    """Another worker has taken over the job, or it was cancelled; the current transaction is rolled back."""
 
 
 class Stopped(Exception):
@@ -204,26 +201,15 @@ class JobRun:
 
     async def finish(self, db: Executor, failure: Refusal | None = None) -> None:
         """Finish the job and emit its event, in the transaction of the last rows."""
+        # A job that was cancelled is no longer in the queue.
+        if not await queries.DEQUEUE.run(db, self.job.store_id, self.job.id, self._owner):
+            raise LeaseLost
         job = await self.read_job(db)
-        options, faults = self.task.options, [Fault("", failure.code, failure.detail)] if failure else []
-        status = "succeeded" if not job.failed and not failure else "partially_succeeded"
-        if failure or (job.failed and (options.on_error == "abort" or job.failed == job.processed)):
+        status: Ending = "succeeded" if not job.failed and not failure else "partially_succeeded"
+        if failure or (job.failed and (self.task.options.on_error == "abort" or job.failed == job.processed)):
             status = "failed"
-        await queries.FINISH.run(db, job.store_id, job.id, status, _json(faults) if faults else None)
-        # A person continues with a file of which nothing was written; maintenance deletes it after a day.
-        if job.account_id is None or failure or not wrote_nothing(options, status):
-            await queries.DROP_PARTS.run(db, job.store_id, job.id)
-        await queries.DEQUEUE.run(db, job.store_id, job.id, self._owner)
-        job = await self.read_job(db)
-        everyone, maker = await shown_import(db, job, with_rows=False), await shown_import(db, job)
-        views = {job.app_id: AppView({"errors": maker.errors})} if job.app_id is not None and maker.errors else {}
-        event = self.of.finished(job.number, job.version, json_of(everyone), {}, views)
-        await emit(db, job.store_id, event, actor=self.task.cause.actor, request_id=job.request_id)
-        if options.dry_run and job.account_id is not None:
-            return  # the person waits for the result on its page
-        store, outcome = self.task.store, (job.resource, job.status, job.processed, job.failed)
-        news = import_finished(store.name, store.handle, job.id, job.app_id, outcome)
-        await notify(db, await people_of(db, store_id=job.store_id), news)
+        fault = Fault("", failure.code, failure.detail) if failure else None
+        await end_job(db, self.task.store, job, status, self.task.cause, fault)
 
     async def read_job(self, db: Executor) -> Job:
         return await queries.GET.one(db, self.job.store_id, self.job.resource, self.job.id)

@@ -20,10 +20,10 @@ from stoa.imports.contract import (
     RowError,
     TooManyImports,
 )
-from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Task
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cut, with_rows
+from stoa.rest.csv_rows import Header
 from stoa.rest.problems import Fault, InvalidParameter
 
 _RETRY_AFTER = [(b"retry-after", b"10")]
@@ -139,7 +139,8 @@ async def shown_import(db: Executor, job: Job, *, with_rows: bool = True) -> Imp
         errors += [RowError(row.row, key, fault.pointer, fault.code, fault.detail) for fault in _faults(row.errors)]
     options = options_of(job)
     passes = 2 if options.on_error == "abort" and not options.dry_run else 1
-    done = job.finished_at is not None or (job.checked + job.processed) == passes * job.total
+    ended = job.finished_at is not None and job.status != "cancelled"
+    done = ended or (job.checked + job.processed) == passes * job.total
     return Import(
         id=job.id,
         resource=job.resource,

@@ -43,13 +43,11 @@ class Job(msgspec.Struct):
     continued_by: str | None  # the import that took over the file
 
 
-GET = Query(
-    Job,
-    """SELECT store_id, id, number, resource, status, options, media, header, app_id, account_id, scopes, request_id, total,
+_JOB = """SELECT store_id, id, number, resource, status, options, media, header, app_id, account_id, scopes, request_id, total,
               checked, processed, created, updated, unchanged, archived, failed, failure, version, created_at, started_at,
               finished_at, report_expires_at, expired OR report_expires_at < now() AS gone, continued_by
-         FROM imports WHERE store_id = $1 AND resource = $2 AND id = $3""",
-)
+         FROM imports"""
+GET = Query(Job, f"{_JOB} WHERE store_id = $1 AND resource = $2 AND id = $3")
 CREATE = Command(
     """INSERT INTO imports (store_id, id, resource, options, media, header, app_id, account_id, scopes, request_id, total)
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)"""
@@ -57,7 +55,7 @@ CREATE = Command(
 SET_TOTAL = Command("UPDATE imports SET total = $3 WHERE store_id = $1 AND id = $2")
 START = Command(
     """UPDATE imports SET status = 'running', started_at = least(started_at, now()), version = version + 1
-        WHERE store_id = $1 AND id = $2"""
+        WHERE store_id = $1 AND id = $2 AND finished_at IS NULL"""
 )
 COUNT = Command(
     """UPDATE imports
@@ -152,6 +150,13 @@ RELEASE = Command(
         WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3"""
 )
 DEQUEUE = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3")
+
+CANCEL = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2")
+UNFINISHED_IMPORT = Query(
+    Job,
+    f"""{_JOB} WHERE (store_id, id) IN (SELECT store_id, import_id FROM import_queue WHERE import_id = $1)""",
+    unbound="an operator names an import by its id alone",
+)
 
 # The app may have lost scopes since it uploaded the file; while it or the store is suspended, it has none.
 GRANTED = Query(

@@ -76,11 +76,17 @@ async def run_import(database: Database, claimed: Claimed, owner: str, stopping:
     else:
         raise LookupError(claimed.import_id)
     try:
-        await _run(run, claimed)
+        await _run_or_fail(run, claimed)
     except (LeaseLost, Stopped):
         await queries.RELEASE.run(database, claimed.store_id, claimed.import_id, owner)
+
+
+async def _run_or_fail(run: JobRun, claimed: Claimed) -> None:
+    try:
+        await _run(run, claimed)
     except Refusal as refusal:
-        await _fail(run, refusal)
+        async with run.database.transaction() as db:
+            await run.finish(db, refusal)
 
 
 async def _run(run: JobRun, claimed: Claimed) -> None:
@@ -169,11 +175,6 @@ async def _left_out(run: JobRun, db: Executor) -> AsyncIterator[list[int]]:
 async def _retire(run: JobRun, reached: int, ids: list[int]) -> None:
     async with run.transaction(reached) as db:
         await run.retire(db, ids)
-
-
-async def _fail(run: JobRun, refusal: Refusal) -> None:
-    async with run.database.transaction() as db:
-        await run.finish(db, refusal)
 
 
 async def _with_retries(step: Callable[[], Awaitable[None]]) -> None:

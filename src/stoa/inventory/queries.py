@@ -103,6 +103,7 @@ class Move(InputRow, kw_only=True):
     reference: str | None = None
     order_id: int | None = None
     movement_key: str | None = None  # a movement with a key happens at most once
+    silent: bool = False  # whether the whole call causes no events
 
 
 class Moved(msgspec.Struct):

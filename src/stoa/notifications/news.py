@@ -73,7 +73,11 @@ def import_finished(
 ) -> News:
     """An app may import every few minutes; its imports with one outcome cause one notification an hour."""
     resource, status, rows, failed = outcome
-    words = {"succeeded": "is finished", "partially_succeeded": "is finished, but some rows failed"}
+    words = {
+        "succeeded": "is finished",
+        "partially_succeeded": "is finished, but some rows failed",
+        "cancelled": "was cancelled",
+    }
     title = f"An import of {resource} into {shortened(store)} {words.get(status, 'failed')}"
     body = f"{rows:,} row{'' if rows == 1 else 's'} read, {failed:,} failed. The report is kept for a few days."
     subject = f"import:{import_id}" if app_id is None else f"app:{app_id}/{handle}/{status}"

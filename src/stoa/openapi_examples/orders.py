@@ -43,9 +43,10 @@ from stoa.orders.events import (
 from stoa.orders.expiry import REASON
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.line_items import LineChanges
+from stoa.orders.payments import Occasion, change_payment
 from stoa.orders.queries import Offer
-from stoa.orders.refunds import Occasion, refund
-from stoa.orders.rules import change_payment, change_status, likeness, traits_of
+from stoa.orders.refunds import refund
+from stoa.orders.rules import change_status, likeness, traits_of
 from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge
@@ -132,6 +133,7 @@ def _offers() -> Offers:
                 unlimited=False,
                 elsewhere=False,
                 head=head_of(variant.fields),
+                product_head=head_of(product.fields),
             )
             for variant in product.variants
         ]
@@ -181,7 +183,7 @@ def _changed() -> OrderState:
 
 def _paid() -> OrderState:
     order, patch = _placed(), examples.STATUS_CHANGE
-    change_payment(order, patch["payment_status"], None)
+    change_payment(order, patch["payment_status"], None, _OCCASION)
     change_status(order, patch["status"], [], UPDATED_AT, None)
     return order
 

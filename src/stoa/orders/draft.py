@@ -17,10 +17,12 @@ from stoa.orders import queries
 from stoa.orders.amounts import new_amounts
 from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import UNPAID, Contact, OrderAddress
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState
+from stoa.orders.documents import NO_CONTACT, LineState, OrderState, actor_of
 from stoa.orders.line_items import NewLine
+from stoa.orders.payments import Occasion, change_payment
 from stoa.orders.queries import Offer
-from stoa.orders.rules import change_payment, line_faults, sum_faults
+from stoa.orders.rules import line_faults, sum_faults
+from stoa.products.contract import WeightUnit
 from stoa.rest.call import Call, Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.limits import DOCUMENT_BYTES
@@ -81,7 +83,7 @@ def draft(
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
-    change_payment(order, body.payment_status, None)
+    change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
     return order
 
 
@@ -201,13 +203,28 @@ class VariantMembers(msgspec.Struct):
     title: str
     option_values: dict[str, str]
     track_inventory: bool
+    weight: Decimal | None
+
+
+class ProductMembers(msgspec.Struct):
+    """The members of a product's document that a line item needs."""
+
+    requires_shipping: bool
+    taxable: bool
+    weight: Decimal | None
+    weight_unit: WeightUnit
 
 
 _variant_decoder = msgspec.json.Decoder(VariantMembers)
+_product_decoder = msgspec.json.Decoder(ProductMembers)
 
 
 def variant_of(offer: Offer) -> VariantMembers:
     return _variant_decoder.decode("{" + offer.head[1:] + "}")
+
+
+def product_of(offer: Offer) -> ProductMembers:
+    return _product_decoder.decode("{" + offer.product_head[1:] + "}")
 
 
 class Offers:
@@ -318,7 +335,8 @@ async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], sku
 
 
 def _line(line: NewLine, offer: Offer) -> LineState:
-    variant = variant_of(offer)
+    variant, product = variant_of(offer), product_of(offer)
+    weight = product.weight if variant.weight is None else variant.weight
     return LineState(
         id=0,
         product_id=offer.product_id,
@@ -329,7 +347,11 @@ def _line(line: NewLine, offer: Offer) -> LineState:
         option_values=variant.option_values,
         quantity=line.quantity,
         metadata=line.metadata,
+        requires_shipping=product.requires_shipping,
+        taxable=product.taxable,
         location=line.location,
+        weight=weight,
+        weight_unit=product.weight_unit if weight is not None else None,
         tracked=variant.track_inventory,
     )
 

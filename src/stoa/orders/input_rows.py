@@ -10,7 +10,13 @@ from stoa.orders.line_items import LineItem
 # The members about the buyer, which an erasure empties.
 PERSON = frozenset({"contact", "shipping_address", "billing_address", "tracking", "note", "metadata"})
 PARTS = (
-    Part("order_head", "head", Order, frozenset(Order.__struct_fields__) - PERSON - {"line_items"}),
+    Part(
+        "order_purchase",
+        "head",
+        Order,
+        frozenset(Order.__struct_fields__) - PERSON - {"line_items"},
+        derived=("head_with_payments", "lines"),
+    ),
     Part("order_items", "lines", LineItem, items=True),
     Part("order_person", "person", Order, PERSON),
 )

@@ -79,7 +79,7 @@ async def number(autocommit: Executor, store_id: int, placements: Sequence[Place
     first = drawn.last - len(placements) + 1
     for index, (each, order_id) in enumerate(zip(placements, drawn.order_ids, strict=True)):
         each.order.id, each.order.number = order_id, first + index
-        each.order.placed_at = time_text(each.placed_at or drawn.moment)
+        each.order.place(time_text(each.placed_at or drawn.moment))
     return drawn.moment
 
 

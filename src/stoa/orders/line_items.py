@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from stoa.db.editions import added
 from stoa.inventory.contract import LocationCode
-from stoa.products.contract import Sku
+from stoa.products.contract import Sku, Weight, WeightUnit
 from stoa.rest.checks import Money, Percent, decimal_text
 from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, ShownMetadata
 
@@ -134,11 +135,14 @@ class LineItem(msgspec.Struct):
     requires_shipping: Annotated[
         bool,
         Meta(
-            description="Whether the line item has to be shipped. True for variants; a custom line item can be false."
+            description="Whether the line item has to be shipped: that of the product when it was ordered, or of the custom line item."
         ),
     ]
     taxable: Annotated[
-        bool, Meta(description="Whether the line item is taxed. True for variants; a custom line item can be false.")
+        bool,
+        Meta(
+            description="Whether the line item is taxed: that of the product when it was ordered, or of the custom line item."
+        ),
     ]
     location: Annotated[
         str | None,
@@ -153,6 +157,16 @@ class LineItem(msgspec.Struct):
             "nothing is reserved, as in a draft, and if the variant is not tracked."
         ),
     ]
+    weight: Annotated[
+        Weight | None,
+        added(2),
+        Meta(
+            description="The weight of one unit in `weight_unit`: that of the variant, else of the product, when it was ordered; null if unknown."
+        ),
+    ] = None
+    weight_unit: Annotated[
+        WeightUnit | None, added(2), Meta(description="The unit of `weight`; null if the weight is unknown.")
+    ] = None
 
 
 # --- request bodies ------------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ def _dry_run(placement: Placement, now: datetime) -> One[Order]:
     """The order as it would be stored, and the orders that it may duplicate."""
     call, order = placement.call, placement.order
     call.subject = Subject("customer", order.customer_id) if order.customer_id is not None else Subject("contact")
-    order.placed_at = time_text(placement.placed_at or now)
+    order.place(time_text(placement.placed_at or now))
     if not call.may(READ_CUSTOMERS):
         order.customer_id = None  # it would reveal whether the store knows the person
     parts = parts_of(order, call.store.digits)

@@ -10,7 +10,7 @@ from stoa.db.query import Query
 from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
-_DOCUMENT = """'{"id":' || id || order_head(head, edition) || ',"line_items":' || order_items(lines, edition)
+_DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
     || order_person(person, edition) || tail"""
 
 _HOLDING = "('pending', 'processing', 'on_hold')"
@@ -76,6 +76,8 @@ LISTING = Listing(
         **comparisons("expires_at"),
         "location": _AT_LOCATION,
         "fulfillable_at": _FULFILLABLE_AT,
+        **comparisons("paid_at"),
+        **comparisons("refunded_at"),
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
@@ -135,7 +137,7 @@ class StoredOrder(msgspec.Struct):
     moment: datetime
 
 
-_STORED = """SELECT id, version, suspected_duplicates, order_head(head, edition) AS head,
+_STORED = """SELECT id, version, suspected_duplicates, order_purchase(head, lines, edition) AS head,
                     order_items(lines, edition) AS lines, order_person(person, edition) AS person, clock_timestamp() AS moment
                FROM orders WHERE store_id = $1 AND id = $2"""
 # A copy prevents changes of the original, but no other copies.
@@ -236,11 +238,13 @@ class Offer(msgspec.Struct):
     unlimited: bool  # backorders are allowed, or stock is not tracked
     elsewhere: bool  # some of the stock is at another location than the default
     head: str
+    product_head: str
 
 
 OFFERS = Query(
     Offer,
-    "SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head FROM offers($1, $2::bigint[], $3::text[])",
+    """SELECT o.id, o.product_id, o.sku, o.name, o.price, o.available, o.unlimited, o.elsewhere, o.head, p.head AS product_head
+         FROM offers($1, $2::bigint[], $3::text[]) o JOIN products p ON p.store_id = $1 AND p.id = o.product_id""",
 )
 
 

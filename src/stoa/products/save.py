@@ -1,6 +1,7 @@
 """Loads working copies of products under lock, and saves them with ledger entries and events in one call."""
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -47,6 +48,7 @@ class ProductRow(InputRow):
     head: str
     edition: int
     terms: str
+    created_at: datetime | None  # of a new product; None: now
 
 
 class VariantRow(InputRow):
@@ -70,10 +72,11 @@ class VariantRow(InputRow):
     deleted: bool
     head: str
     edition: int
+    created_at: datetime | None  # of a new variant; None: now
 
 
 class MovementRow(InputRow):
-    """A change of on_hand for the ledger. `initial` marks the first stock of a new variant, which causes no stock event."""
+    """A change of on_hand for the ledger. `initial` marks one that causes no stock event, such as the first of a new variant."""
 
     arguments = ("save_products.in_movements",)
 
@@ -175,9 +178,15 @@ async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> N
 
 
 async def save(
-    db: Executor, store_id: int, products: Sequence[ProductCopy], cause: Cause, booking: Booking = _BY_EDIT
+    db: Executor,
+    store_id: int,
+    products: Sequence[ProductCopy],
+    cause: Cause,
+    booking: Booking = _BY_EDIT,
+    *,
+    events: bool = True,
 ) -> None:
-    """Store every touched copy with its movements and events, and set the ids of new copies."""
+    """Store every touched copy with its movements, and its events unless they are not wanted; set the ids of new copies."""
     touched = [product for product in products if product.touched]
     if not touched:
         return
@@ -185,7 +194,7 @@ async def save(
     product_rows: list[ProductRow] = []
     variant_rows: list[VariantRow] = []
     movements: list[MovementRow] = []
-    events: list[EventRow] = []
+    event_rows: list[EventRow] = []
     changed: list[VariantCopy] = []
     for product_index, product in enumerate(touched, 1):
         product_rows.append(product_row(product, product_index, store_id))
@@ -195,16 +204,16 @@ async def save(
                 continue
             changed.append(variant)
             index = indexes[id(variant)] = len(changed)
-            variant_rows.append(variant_row(variant, index, product_index))
+            variant_rows.append(variant_row(variant, index, product_index, product.created_at))
             delta = variant.on_hand - variant.on_hand_before
             if delta and not variant.deleted:
-                initial = variant.before is None
+                initial = variant.before is None or not events
                 movements.append(
                     MovementRow(product_index, index, initial, booking.kind, delta, booking.reason, booking.reference)
                 )
-        for event, variant, changes in events_of(product):
+        for event, variant, changes in events_of(product) if events else ():
             variant_index = indexes[id(variant)] if variant else None
-            events.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
+            event_rows.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
     try:
         saved = await queries.SAVE.one(
             db,
@@ -214,7 +223,7 @@ async def save(
             json_rows(product_rows),
             json_rows(variant_rows),
             json_rows(movements),
-            json_rows(events),
+            json_rows(event_rows),
         )
     except PostgresError as error:
         # Another request took the key after the copies were loaded.
@@ -257,10 +266,11 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
         head=join(fields, product.unknown),
         edition=PRODUCT_EDITION,
         terms=terms_of(fields, [variant.fields for variant in live], store_id),
+        created_at=product.created_at,
     )
 
 
-def variant_row(variant: VariantCopy, index: int, product_index: int) -> VariantRow:
+def variant_row(variant: VariantCopy, index: int, product_index: int, created_at: datetime | None = None) -> VariantRow:
     fields = variant.fields
     return VariantRow(
         index=index,
@@ -279,4 +289,5 @@ def variant_row(variant: VariantCopy, index: int, product_index: int) -> Variant
         deleted=variant.deleted,
         head=join(fields, variant.unknown),
         edition=VARIANT_EDITION,
+        created_at=created_at,
     )

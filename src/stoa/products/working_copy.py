@@ -1,6 +1,7 @@
 """Working copies of products and variants, which a request edits before it saves anything."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -89,6 +90,7 @@ class ProductCopy(msgspec.Struct):
     deleted: bool = False
     before: ProductFields | None = None
     unknown: dict[str, Any] = {}
+    created_at: datetime | None = None  # of a new product that was created elsewhere; None: now
     derives_slug: bool = False  # from the name, since it was stored; saving makes it unique
 
     @property

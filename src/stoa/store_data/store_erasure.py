@@ -63,6 +63,7 @@ STEPS: tuple[Step, ...] = (
     _step("submitted_forms", "account_id", "key", content=True),
     _step("locations", "code"),
     _step("rate_buckets", "app_id", "purpose"),
+    _step("stream_leases", "app_id"),
     _step("usage_days", "app_id", "day", "operation"),
     _step("usage_hours", "app_id", "hour", "operation"),
     _step("failed_requests", "app_id", "at", "id"),

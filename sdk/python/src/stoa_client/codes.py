@@ -140,6 +140,12 @@ class DuplicateVariant(Conflict):
     code = "duplicate_variant"
 
 
+class ExportInProgress(Conflict):
+    """Another stream of this store is in progress."""
+
+    code = "export_in_progress"
+
+
 class ExternalIdTaken(Conflict):
     """The external id is taken."""
 
@@ -180,6 +186,12 @@ class OrderNotPaid(Conflict):
     """The order is not paid."""
 
     code = "order_not_paid"
+
+
+class PaymentAlreadyRecorded(Conflict):
+    """The payment is already recorded."""
+
+    code = "payment_already_recorded"
 
 
 class RefundExceedsPayment(Conflict):

@@ -76,6 +76,9 @@ export class DuplicateOrderSuspected extends Conflict {}
 /** A variant with these options exists. */
 export class DuplicateVariant extends Conflict {}
 
+/** Another stream of this store is in progress. */
+export class ExportInProgress extends Conflict {}
+
 /** The external id is taken. */
 export class ExternalIdTaken extends Conflict {}
 
@@ -96,6 +99,9 @@ export class OrderNotEditable extends Conflict {}
 
 /** The order is not paid. */
 export class OrderNotPaid extends Conflict {}
+
+/** The payment is already recorded. */
+export class PaymentAlreadyRecorded extends Conflict {}
 
 /** The refund exceeds the payment. */
 export class RefundExceedsPayment extends Conflict {}
@@ -189,6 +195,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   customer_exists: CustomerExists,
   duplicate_order_suspected: DuplicateOrderSuspected,
   duplicate_variant: DuplicateVariant,
+  export_in_progress: ExportInProgress,
   external_id_taken: ExternalIdTaken,
   idempotency_in_progress: IdempotencyInProgress,
   illegal_transition: IllegalTransition,
@@ -196,6 +203,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   last_variant: LastVariant,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,
+  payment_already_recorded: PaymentAlreadyRecorded,
   refund_exceeds_payment: RefundExceedsPayment,
   secret_rotation_active: SecretRotationActive,
   sku_taken: SkuTaken,

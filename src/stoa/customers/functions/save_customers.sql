@@ -41,11 +41,11 @@ BEGIN
                                    updated_at)
             SELECT in_store_id, customer_ids[t.index], t.external_id, t.email, t.email_key, t.phone, t.first_name,
                    t.last_name, t.status, t.email_consent, t.sms_consent, in_digits, t.head,
-                   coalesce(t.edition, 1), t.shown, t.terms, moment, moment
+                   coalesce(t.edition, 1), t.shown, t.terms, coalesce(t.created_at, moment), moment
               FROM json_to_recordset(in_customers) AS t (
                        index integer, is_new boolean, external_id text, email text, email_key text, phone text,
                        first_name text, last_name text, status text, email_consent text, sms_consent text, head text,
-                       edition smallint, shown text, terms tsvector)
+                       edition smallint, shown text, terms tsvector, created_at timestamptz)
              WHERE t.is_new
              ORDER BY t.email_key COLLATE "C", t.phone COLLATE "C", t.external_id COLLATE "C", t.index
             ON CONFLICT DO NOTHING

@@ -282,6 +282,7 @@ BEGIN
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
      WHERE v.deleted_at IS NULL AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
+       AND NOT (SELECT coalesce(bool_or(i.silent), false) FROM json_to_recordset(in_items) AS i (silent boolean))
      ORDER BY v.id, e.n;
 
     IF NOT in_documents THEN

@@ -6,8 +6,10 @@ from pathlib import Path
 import msgspec
 
 from stoa.accounts.contract import Right
+from stoa.events.outbox import Cause
 from stoa.imports.commands import MEDIA
 from stoa.imports.contract import Gone, Options
+from stoa.imports.ending import cancel_import
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import new_import_id, options_of, start_checked, start_import
 from stoa.imports.queries import Job
@@ -87,6 +89,20 @@ async def start_checked_import(visit: Visit, form: OnceForm) -> Redirect:
         lambda call: start_checked(call.db, task_of(call, final), checked),
         "The import is started.",
     )
+
+
+@pages.form("/stores/{handle}/imports/{import_id}/cancel", on=store_import)
+async def cancel_running_import(visit: Visit, form: OnceForm) -> Redirect:
+    job = await find_job(visit)
+
+    async def cancel(call: Call) -> None:
+        if not await cancel_import(call.db, call.store, job, Cause(None, call.request_id, call.person_id)):
+            raise FormError({"": "The import has already finished."})
+
+    change = Change(f"{job.resource}.import_cancelled", f"store:{visit.store.id}", detail={"import_id": job.id})
+    if not await carry_out(visit, form, change, cancel):
+        return Redirect(f"{imports_url(visit)}/{job.id}", REPEATED, "warn")
+    return Redirect(f"{imports_url(visit)}/{job.id}", "The import is cancelled. Rows that were already written stay.")
 
 
 async def start_job(

@@ -9,7 +9,7 @@ from stoa.accounts.contract import Right
 from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
-from stoa.orders.line_items import LineChanges
+from stoa.orders.line_items import LineChanges, LineItem
 from stoa.orders.lines import update_order_product
 from stoa.orders.status import update_order_status
 from stoa.portal.kit.dispatch import not_found
@@ -22,9 +22,11 @@ from stoa.portal.stores.order_forms import (
     Action,
     Line,
     OrderForm,
+    RemovedItem,
     Text,
     payments_to,
     refundable,
+    removed_items,
     statuses_to,
     voidable,
 )
@@ -74,7 +76,11 @@ async def order_action(visit: Visit) -> PageResponse:
 
 def _lines(visit: Visit, order: Order, action: Action) -> Slice:
     units = action.units
-    taken = [(line, units(order, line)) for line in order.line_items] if units else []
+    taken: list[tuple[LineItem | RemovedItem, int]] = []
+    if units:
+        taken += [(line, units(order, line)) for line in order.line_items]
+    if action.refunds:
+        taken += removed_items(order)
     return paginate(visit, [pair for pair in taken if pair[1] > 0], "lines", _LINES_PER_FORM)
 
 

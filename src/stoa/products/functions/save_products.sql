@@ -1,6 +1,6 @@
 -- Stores products with their variants, stock movements and events. A product or variant without an id is new. The index of a
 -- row is its position in its list, from 1; other rows refer to it by that index. Stock events follow from the movements of
--- variants that existed before; an initial movement is the first stock of a new variant.
+-- variants that existed before; an initial movement, such as the first stock of a new variant, causes none.
 --
 -- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
@@ -46,10 +46,11 @@ BEGIN
         INSERT INTO products (store_id, id, external_id, slug, name, status, price, on_hand, reserved, in_stock, head,
                               edition, created_at, updated_at)
         SELECT in_store_id, product_ids[t.index], t.external_id, t.slug, t.name, t.status, t.price, t.on_hand, t.reserved,
-               t.in_stock, t.head, coalesce(t.edition, 1), moment, moment
+               t.in_stock, t.head, coalesce(t.edition, 1), coalesce(t.created_at, moment), moment
           FROM json_to_recordset(in_products) AS t (
                    index integer, id bigint, external_id text, slug text, name text, status text, price bigint,
-                   on_hand bigint, reserved bigint, in_stock boolean, head text, edition smallint)
+                   on_hand bigint, reserved bigint, in_stock boolean, head text, edition smallint,
+                   created_at timestamptz)
          WHERE t.id IS NULL
          ORDER BY t.external_id COLLATE "C", t.index;
     END IF;
@@ -80,11 +81,12 @@ BEGIN
                               created_at, updated_at)
         SELECT in_store_id, variant_ids[t.index], product_ids[t.product_index], t.position, t.sku, t.barcode, t.external_id,
                t.options_key, t.price, t.on_hand, t.track_inventory, t.allow_backorder, t.low_stock_threshold, t.head,
-               coalesce(t.edition, 1), member_text(t.head, 'gtin'), moment, moment
+               coalesce(t.edition, 1), member_text(t.head, 'gtin'), coalesce(t.created_at, moment), moment
           FROM json_to_recordset(in_variants) AS t (
                    index integer, product_index integer, id bigint, position integer, sku text, barcode text,
                    external_id text, options_key text, price bigint, on_hand bigint, track_inventory boolean,
-                   allow_backorder boolean, low_stock_threshold integer, head text, edition smallint)
+                   allow_backorder boolean, low_stock_threshold integer, head text, edition smallint,
+                   created_at timestamptz)
          WHERE t.id IS NULL
          ORDER BY t.sku COLLATE "C", t.external_id COLLATE "C", t.index;
     END IF;

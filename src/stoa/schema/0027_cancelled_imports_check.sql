@@ -1,0 +1,2 @@
+-- phase: concurrently
+ALTER TABLE imports VALIDATE CONSTRAINT imports_status_check;
