@@ -181,6 +181,18 @@ CREATE TABLE app_callbacks (
 );
 COMMENT ON TABLE app_callbacks IS 'global';
 
+CREATE TABLE app_keys (
+    app_id     bigint NOT NULL,
+    kid        text NOT NULL,
+    algorithm  text NOT NULL,
+    jwk        text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT app_keys_pkey PRIMARY KEY (app_id, kid),
+    CONSTRAINT app_keys_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT app_keys_algorithm_check CHECK (algorithm = ANY (ARRAY['ES256'::text, 'RS256'::text, 'EdDSA'::text]))
+);
+COMMENT ON TABLE app_keys IS 'global';
+
 CREATE TABLE app_listings (
     app_id       bigint NOT NULL,
     homepage     text NOT NULL,
@@ -532,7 +544,7 @@ CREATE TABLE imports (
     continued_by      text,
     CONSTRAINT imports_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT imports_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
-    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text]))
+    CONSTRAINT imports_status_check CHECK (status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partially_succeeded'::text, 'failed'::text, 'cancelled'::text]))
 ) WITH (fillfactor = 50);
 CREATE INDEX imports_report_expires_at_idx ON imports (report_expires_at) WHERE (NOT expired);
 COMMENT ON TABLE imports IS 'store';
@@ -781,12 +793,14 @@ CREATE TABLE orders (
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
     shipped_at           timestamptz,
+    paid_at              timestamptz,
+    refunded_at          timestamptz,
     expires_at           timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
     CONSTRAINT orders_fulfillment_status_check CHECK (fulfillment_status = ANY (ARRAY['unfulfilled'::text, 'partially_fulfilled'::text, 'fulfilled'::text, 'returned'::text])),
-    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'paid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
+    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'partially_paid'::text, 'paid'::text, 'overpaid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
     CONSTRAINT orders_status_check CHECK (status = ANY (ARRAY['draft'::text, 'pending'::text, 'processing'::text, 'on_hold'::text, 'shipped'::text, 'delivered'::text, 'completed'::text, 'cancelled'::text, 'returned'::text])),
     CONSTRAINT orders_suspected_check CHECK (suspected_duplicates >= 0),
     CONSTRAINT orders_total_check CHECK (total >= 0)
@@ -811,9 +825,11 @@ CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (emai
 CREATE INDEX orders_expires_at_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
+CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
+CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
 CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
@@ -1158,6 +1174,15 @@ CREATE TABLE stores (
 );
 COMMENT ON TABLE stores IS 'global';
 
+CREATE UNLOGGED TABLE stream_leases (
+    store_id    bigint NOT NULL,
+    app_id      bigint NOT NULL,
+    holder      text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    CONSTRAINT stream_leases_pkey PRIMARY KEY (store_id, app_id)
+);
+COMMENT ON TABLE stream_leases IS 'store';
+
 CREATE TABLE submitted_forms (
     store_id    bigint NOT NULL,
     account_id  bigint NOT NULL,
@@ -1263,6 +1288,15 @@ CREATE TABLE usage_hours (
 CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
 CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
 COMMENT ON TABLE usage_hours IS 'store';
+
+CREATE TABLE used_assertions (
+    app_id     bigint NOT NULL,
+    jti_hash   bytea NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT used_assertions_pkey PRIMARY KEY (app_id, jti_hash)
+);
+CREATE INDEX used_assertions_expires_at_idx ON used_assertions (expires_at);
+COMMENT ON TABLE used_assertions IS 'local';
 
 CREATE TABLE variants (
     store_id            bigint NOT NULL,

@@ -31,6 +31,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -48,6 +49,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -64,6 +66,7 @@ class AsyncProductsImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         missing: Literal["ignore", "archive"] | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
@@ -93,6 +96,7 @@ class AsyncProductsImports(AsyncImportJobs):
                     "on_error": on_error,
                     "dry_run": dry_run,
                     "unknown_columns": unknown_columns,
+                    "send_events": send_events,
                     "missing": missing,
                 },
                 upload=upload,
@@ -177,7 +181,7 @@ class AsyncProductsVariants(AsyncResource):
 
         Filter by `sku` or `barcode` to find a scanned item.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -251,7 +255,7 @@ class AsyncProductsVariants(AsyncResource):
     ) -> AsyncPages[Any]:
         """List the variants of one product.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -444,7 +448,7 @@ class AsyncProductsInventoryAdjustments(AsyncResource):
         the levels after the change. It includes stock that orders reserve, release, ship and return. Entries
         are never changed or deleted.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
@@ -502,7 +506,7 @@ class AsyncProductsInventory(AsyncResource):
         each. `meta.locations` lists the locations of the store. To keep a copy in sync, poll with
         `updated_since` and `include_deleted=true`.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialStockLevel if fields is not None else models.StockLevel,
@@ -578,7 +582,7 @@ class AsyncProducts(AsyncResource):
         `next_cursor` to read the whole catalog: each product that exists throughout appears exactly once, even
         while others write. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialProduct if fields is not None else models.Product,
@@ -879,7 +883,7 @@ class AsyncOrdersComments(AsyncResource):
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
         customer may see, filter by `visibility=customer`.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialComment if fields is not None else models.Comment,
@@ -962,7 +966,7 @@ class AsyncOrdersDuplicates(AsyncResource):
         address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on
         request. Newest first.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDuplicate if fields is not None else models.Duplicate,
@@ -994,7 +998,7 @@ class AsyncOrders(AsyncResource):
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
         every change of an order updates `updated_at`. Orders are never deleted.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
@@ -1163,7 +1167,7 @@ class AsyncOrders(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
     ) -> Any:
-        """Change the status of an order, ship it, refund it, or several of these.
+        """Change the status of an order, record a payment, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
         is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
@@ -1173,13 +1177,16 @@ class AsyncOrders(AsyncResource):
         request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
         the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
         the shipment: its units are reserved again. The order is delivered when all are. A portion of
-        `line_items` names the `location` that ships it or takes it back. `refund` adds an entry to `refunds`,
-        and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with
-        `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
-        repeated request is a second refund or shipment.
+        `line_items` names the `location` that ships it or takes it back. `payment` adds an entry to `payments`:
+        a deposit, a part, or what is due after an edit or a refund. `payment_status: paid` records a payment of
+        `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`,
+        or `partially_refunded` with `amount_refunded`. `payment_status`, `amount_due` and `balance` follow from
+        the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an
+        `Idempotency-Key` with a partial shipment: without one, a repeated request is a second payment, refund
+        or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
-        RefundExceedsPayment, VersionConflict.
+        PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
         """
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
@@ -1379,6 +1386,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1395,6 +1403,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1410,6 +1419,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         on_error: Literal["continue", "abort"] | None = None,
         dry_run: bool | None = None,
         unknown_columns: Literal["refuse", "ignore"] | None = None,
+        send_events: bool | None = None,
         media_type: Literal["application/x-ndjson", "text/csv", "application/json"] | None = None,
         wait_s: float = 0.0,
         idempotency_key: str | None = None,
@@ -1436,6 +1446,7 @@ class AsyncCustomersImports(AsyncImportJobs):
                     "on_error": on_error,
                     "dry_run": dry_run,
                     "unknown_columns": unknown_columns,
+                    "send_events": send_events,
                 },
                 upload=upload,
                 idempotency_key=idempotency_key,
@@ -1531,7 +1542,7 @@ class AsyncCustomers(AsyncResource):
         app and the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`:
         an erased customer is returned as `{id, deleted_at, version}`.
 
-        Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `customers:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialCustomer if fields is not None else models.Customer,
@@ -1733,7 +1744,7 @@ class AsyncWebhooksDeliveries(AsyncFeed):
         `sequence`, or `meta.after`, as the next `after`. With `include=payload` each event also has the headers
         of a delivery, with a fresh signature.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDelivery if fields is not None else models.Delivery,
@@ -1763,7 +1774,7 @@ class AsyncWebhooks(AsyncResource):
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
         URL of its JSON Schema, and a sample payload.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}

@@ -201,6 +201,8 @@ OrderField: TypeAlias = Literal[
     "created_at",
     "updated_at",
     "version",
+    "payments",
+    "removed_line_items",
     "expires_at",
 ]
 ProductField: TypeAlias = Literal[
@@ -769,7 +771,7 @@ class NewOrder(TypedDict):
     status: NotRequired[Literal["draft", "pending", "processing"]]
     """The first status of the order. `pending`, the default, and `processing` reserve stock; a `draft` does not."""
     payment_status: NotRequired[Literal["authorized", "failed", "paid", "unpaid", "voided"]]
-    """The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid."""
+    """The first payment status; `unpaid` by default. With `paid`, a payment of the whole total is recorded."""
     currency: NotRequired[str | None]
     """If you send it, it must be the currency of the store."""
     customer_id: NotRequired[int | None]
@@ -836,6 +838,18 @@ class NewOrder(TypedDict):
     """
     window_hours: NotRequired[int]
     """The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24."""
+
+
+class NewPayment(TypedDict):
+    """Money that the customer paid: all that is due, a part such as a deposit, or more."""
+
+    amount: Amount
+    """The paid amount, more than 0."""
+    method: NotRequired[str | None]
+    """How it was paid, such as `card`; by default the order's `payment_method`."""
+    external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
+    note: NotRequired[str | None]
 
 
 class NewProduct(TypedDict):
@@ -930,6 +944,10 @@ class NewRefund(TypedDict):
     amount: NotRequired[Amount | None]
     reason: NotRequired[str | None]
     note: NotRequired[str | None]
+    method: NotRequired[str | None]
+    """How the money was returned, such as `card`."""
+    external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
 
 
 class NewRefundLine(TypedDict):
@@ -938,7 +956,9 @@ class NewRefundLine(TypedDict):
     line_item_id: int
     """The id of a line item of the order. Send each at most once."""
     quantity: int
-    """The units to refund: at most the quantity of the line item minus refunded units."""
+    """The units to refund: at most those of the line item and those that were removed from it, minus refunded
+    units.
+    """
     restock: NotRequired[bool]
     """True returns the units, which must be shipped, to stock and counts them as returned."""
     location: NotRequired[str | None]
@@ -1270,9 +1290,9 @@ class SeoChanges(TypedDict):
 
 
 class StatusChange(TypedDict):
-    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of
-    these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum
-    of all refunds.
+    """A change of the order's status, its payment status, a payment, the tracking of a shipment, a refund, or
+    several of these. `line_items` ships or returns only a part. `partially_refunded` requires
+    `amount_refunded`, the sum of all refunds.
     """
 
     status: NotRequired[
@@ -1282,17 +1302,21 @@ class StatusChange(TypedDict):
         | None
     ]
     """The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`.
-    Required unless `payment_status`, `tracking`, `refund` or `void` is sent.
+    Required unless `payment_status`, `payment`, `tracking`, `refund` or `void` is sent.
     """
     payment_status: NotRequired[
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
     ]
-    """The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."""
+    """The payment status to move to. `paid` records a payment of `amount_due`. Not allowed with `payment` or
+    `refund`.
+    """
     amount_refunded: NotRequired[Amount | None]
     """The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to
     move to it.
     """
     fulfillment_id: NotRequired[int | None]
+    payment: NotRequired[NewPayment | None]
+    """A payment; `payment_status` follows from it."""
     refund: NotRequired[NewRefund | None]
     """A refund; `payment_status` follows from it."""
     tracking: NotRequired[NewTracking | None]
@@ -1642,7 +1666,17 @@ class ListOrdersQuery(TypedDict, total=False):
     ]
     """One or more of these statuses."""
     payment_status: OneOrMore[
-        Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
+        Literal[
+            "unpaid",
+            "authorized",
+            "partially_paid",
+            "paid",
+            "overpaid",
+            "failed",
+            "voided",
+            "partially_refunded",
+            "refunded",
+        ]
     ]
     """One or more of these."""
     fulfillment_status: OneOrMore[Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]]
@@ -1715,6 +1749,26 @@ class ListOrdersQuery(TypedDict, total=False):
     """Open orders whose unshipped units are all reserved at this location or available there, by its code. Line
     items that are custom or not tracked are always available.
     """
+    paid_at: datetime | str
+    """The time of the newest payment, or a range of it."""
+    paid_at_gte: datetime | str
+    """At least this value."""
+    paid_at_gt: datetime | str
+    """Greater than this value."""
+    paid_at_lte: datetime | str
+    """At most this value."""
+    paid_at_lt: datetime | str
+    """Less than this value."""
+    refunded_at: datetime | str
+    """The time of the newest refund, or a range of it."""
+    refunded_at_gte: datetime | str
+    """At least this value."""
+    refunded_at_gt: datetime | str
+    """Greater than this value."""
+    refunded_at_lte: datetime | str
+    """At most this value."""
+    refunded_at_lt: datetime | str
+    """Less than this value."""
     tag: str
     """Orders with this tag, ignoring case."""
     q: str
@@ -1892,6 +1946,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.status_changed",
             "order.fulfilled",
             "order.fulfillment_updated",
+            "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
             "order.expired",
@@ -1939,6 +1994,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.status_changed",
             "order.fulfilled",
             "order.fulfillment_updated",
+            "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
             "order.expired",

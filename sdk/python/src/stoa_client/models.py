@@ -518,8 +518,9 @@ class Import(Model):
     """What is imported: `products` or `customers`."""
     status: str = absent()
     """`queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
-    all failed, a failed row aborted the import, or it could not finish. One of failed, partially_succeeded,
-    queued, running, succeeded; later releases may add values.
+    all failed, a failed row aborted the import, or it could not finish; `cancelled` if a person or an operator
+    cancelled it. Rows that were written before stay. One of cancelled, failed, partially_succeeded, queued,
+    running, succeeded; later releases may add values.
     """
     options: "Options" = absent()
     """The options of the import, with their defaults."""
@@ -680,15 +681,23 @@ class LineItem(Model):
     tax_lines: "list[TaxLine]" = absent()
     """The taxes on the line item; empty if only their sum was sent as `tax_total`."""
     requires_shipping: bool = absent()
-    """Whether the line item has to be shipped. True for variants; a custom line item can be false."""
+    """Whether the line item has to be shipped: that of the product when it was ordered, or of the custom line
+    item.
+    """
     taxable: bool = absent()
-    """Whether the line item is taxed. True for variants; a custom line item can be false."""
+    """Whether the line item is taxed: that of the product when it was ordered, or of the custom line item."""
     location: "str | None" = absent()
     """The code of the location that the request asked for; null: reserve by the priority of locations."""
     allocations: "list[Allocation]" = absent()
     """The locations of the reserved and shipped units, in the order in which they are shipped. Empty while nothing
     is reserved, as in a draft, and if the variant is not tracked.
     """
+    weight: "float | None" = absent()
+    """The weight of one unit in `weight_unit`: that of the variant, else of the product, when it was ordered; null
+    if unknown.
+    """
+    weight_unit: "str | None" = absent()
+    """The unit of `weight`; null if the weight is unknown. One of g, kg, lb, oz; later releases may add values."""
 
 
 class LocationLevel(Model):
@@ -760,6 +769,8 @@ class Options(Model):
     """Whether a CSV file may have columns that Stoa does not know. One of ignore, refuse; later releases may add
     values.
     """
+    send_events: bool = absent()
+    """Whether webhooks receive the changes of the rows and the end of the import. The default is true."""
 
 
 class Order(Model):
@@ -779,8 +790,11 @@ class Order(Model):
     later releases may add values.
     """
     payment_status: str = absent()
-    """The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. One of
-    authorized, failed, paid, partially_refunded, refunded, unpaid, voided; later releases may add values.
+    """Follows from `payments`. Once something is refunded: `refunded` if all that was paid is, else
+    `partially_refunded`. Otherwise `partially_paid` while something is due, `overpaid` if more was paid than
+    `total`, and `paid`. Before the first payment, it is what an app set: `unpaid`, `authorized`, `failed` or
+    `voided`. Stoa itself collects no money. One of authorized, failed, overpaid, paid, partially_paid,
+    partially_refunded, refunded, unpaid, voided; later releases may add values.
     """
     fulfillment_status: str = absent()
     """Follows from the units of the line items. `returned` means that all shipped units came back and no more are
@@ -811,13 +825,16 @@ class Order(Model):
     `prices_include_tax` is true.
     """
     amount_paid: Decimal = absent()
-    """The amount that was paid, before refunds. The payment status `paid` raises it to `total`."""
+    """The amount that was paid, before refunds: the sum of `payments` of the kind `payment`."""
     amount_refunded: Decimal = absent()
     """The amount that was refunded: the sum of `refunds`, at most `amount_paid`."""
     amount_due: Decimal = absent()
-    """The amount still to be collected; never less than 0."""
+    """The amount still to be collected: `balance`, or 0 if that is negative."""
     balance: Decimal = absent()
-    """`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."""
+    """What the customer owes; negative if the shop owes the customer. It is what is kept, minus `amount_paid`,
+    plus `amount_refunded` as far as more was paid than is kept. Kept is the part of `total` for units that were
+    neither cancelled nor returned.
+    """
     prices_include_tax: bool = absent()
     """Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`."""
     totals: "Totals" = absent()
@@ -868,6 +885,14 @@ class Order(Model):
     """The time of the last change, in UTC."""
     version: int = absent()
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
+    payments: "list[Payment]" = absent()
+    """The payments and refunds, oldest first, at most 100 payments and 100 refunds. All sums about money follow
+    from them.
+    """
+    removed_line_items: "list[RemovedLine]" = absent()
+    """The units that were removed from the order after something was paid. They are not part of `line_items` and
+    `total`, and can be refunded by line.
+    """
     expires_at: "datetime | None" = absent()
     """The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
     `pending` or its payment is authorized or paid, also in part.
@@ -921,6 +946,8 @@ class PartialOrder(Model):
     created_at: "UnsetType | datetime" = absent()
     updated_at: "UnsetType | datetime" = absent()
     version: "UnsetType | int" = absent()
+    payments: "UnsetType | list[Payment]" = absent()
+    removed_line_items: "UnsetType | list[RemovedLine]" = absent()
     expires_at: "UnsetType | datetime | None" = absent()
 
 
@@ -954,6 +981,31 @@ class OrderAddress(Model):
     """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: "float | None" = absent()
     """The longitude in degrees, from -180 to 180; null if unknown."""
+
+
+class Payment(Model):
+    """Money that was paid or refunded. `amount_paid` and `amount_refunded` of the order are the sums of these
+    records.
+    """
+
+    id: int = absent()
+    """1, 2, 3 and so on within the order, over both kinds. It never changes."""
+    kind: str = absent()
+    """`payment` from the customer, or `refund` to the customer. Each of `refunds` has one. One of payment, refund;
+    later releases may add values.
+    """
+    amount: Decimal = absent()
+    """The paid or refunded money, more than 0."""
+    method: "str | None" = absent()
+    """How it was paid, such as `card`; null if unknown. Stoa does not interpret it."""
+    external_id: "str | None" = absent()
+    """The id of the transaction in your payment system, unique within the order; null if not sent."""
+    note: "str | None" = absent()
+    """A note for staff; null if not sent, and after the customer is erased."""
+    actor: "Actor" = absent()
+    """The app, person or operator that recorded it."""
+    created_at: datetime = absent()
+    """The time at which it was recorded; with a new order, `placed_at`."""
 
 
 class Product(Model):
@@ -1147,6 +1199,23 @@ class RefundLine(Model):
     """The code of the location where the request restocked the units; null if it named none: they return to where
     they were shipped from.
     """
+
+
+class RemovedLine(Model):
+    """Units that were removed from a line item after something was paid for the order. They can be refunded by
+    line.
+    """
+
+    line_item_id: int = absent()
+    """The id of the line item, which may still have other units."""
+    sku: "str | None" = absent()
+    """The SKU of the variant; null if it has none."""
+    name: str = absent()
+    """The name of the product, or of the custom line item."""
+    quantity: int = absent()
+    """The removed units, without those that were added again."""
+    amount: Decimal = absent()
+    """What their removal took from the `total` of the line item."""
 
 
 class RowError(Model):

@@ -500,7 +500,7 @@ export interface NewOrder {
    */
   status?: "draft" | "pending" | "processing";
   /**
-   * The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid.
+   * The first payment status; `unpaid` by default. With `paid`, a payment of the whole total is recorded.
    *
    * @defaultValue `"unpaid"`
    */
@@ -585,6 +585,18 @@ export interface NewOrder {
    * @defaultValue `24`
    */
   window_hours?: number;
+}
+
+/** Money that the customer paid: all that is due, a part such as a deposit, or more. */
+export interface NewPayment {
+  /** The paid amount, more than 0. */
+  amount: string;
+  /** How it was paid, such as `card`; by default the order's `payment_method`. */
+  method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
+  external_id?: string | null;
+  /** A note for staff. */
+  note?: string | null;
 }
 
 /** A product to create, with its options and variants. Without variants it gets a default variant. */
@@ -711,13 +723,19 @@ export interface NewRefund {
   reason?: string | null;
   /** A note for staff. */
   note?: string | null;
+  /** How the money was returned, such as `card`. */
+  method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
+  external_id?: string | null;
 }
 
 /** Units of a line item to refund. */
 export interface NewRefundLine {
   /** The id of a line item of the order. Send each at most once. */
   line_item_id: number;
-  /** The units to refund: at most the quantity of the line item minus refunded units. */
+  /**
+   * The units to refund: at most those of the line item and those that were removed from it, minus refunded units.
+   */
   quantity: number;
   /**
    * True returns the units, which must be shipped, to stock and counts them as returned.
@@ -1110,14 +1128,14 @@ export interface SeoChanges {
 }
 
 /**
- * A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these.
- * `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all
- * refunds.
+ * A change of the order's status, its payment status, a payment, the tracking of a shipment, a refund, or several
+ * of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of
+ * all refunds.
  */
 export interface StatusChange {
   /**
    * The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required
-   * unless `payment_status`, `tracking`, `refund` or `void` is sent.
+   * unless `payment_status`, `payment`, `tracking`, `refund` or `void` is sent.
    */
   status?:
     | "cancelled"
@@ -1130,7 +1148,10 @@ export interface StatusChange {
     | "returned"
     | "shipped"
     | null;
-  /** The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`. */
+  /**
+   * The payment status to move to. `paid` records a payment of `amount_due`. Not allowed with `payment` or
+   * `refund`.
+   */
   payment_status?:
     | "authorized"
     | "failed"
@@ -1150,6 +1171,8 @@ export interface StatusChange {
    * `void` is true.
    */
   fulfillment_id?: number | null;
+  /** A payment; `payment_status` follows from it. */
+  payment?: NewPayment | null;
   /** A refund; `payment_status` follows from it. */
   refund?: NewRefund | null;
   /**
@@ -1376,6 +1399,8 @@ export interface CreateProductImportQuery {
   dry_run?: boolean | undefined;
   /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
   unknown_columns?: "refuse" | "ignore" | undefined;
+  /** With `false`, no webhook is sent for the rows and the end of the import. The default is `true`. */
+  send_events?: boolean | undefined;
   /** What to do with products that are not in the file, after all rows succeeded. */
   missing?: "ignore" | "archive" | undefined;
 }
@@ -1505,7 +1530,7 @@ export interface ListOrdersQuery {
   /** One or more of these statuses. */
   status?: OneOrMore<"draft" | "pending" | "processing" | "on_hold" | "shipped" | "delivered" | "completed" | "cancelled" | "returned"> | undefined;
   /** One or more of these. */
-  payment_status?: OneOrMore<"unpaid" | "authorized" | "paid" | "failed" | "voided" | "partially_refunded" | "refunded"> | undefined;
+  payment_status?: OneOrMore<"unpaid" | "authorized" | "partially_paid" | "paid" | "overpaid" | "failed" | "voided" | "partially_refunded" | "refunded"> | undefined;
   /** One or more of these. */
   fulfillment_status?: OneOrMore<"unfulfilled" | "partially_fulfilled" | "fulfilled" | "returned"> | undefined;
   /** Orders of these customers. */
@@ -1537,6 +1562,10 @@ export interface ListOrdersQuery {
    * that are custom or not tracked are always available.
    */
   fulfillable_at?: string | undefined;
+  /** The time of the newest payment, or a range of it. */
+  paid_at?: Time | Range<Time> | undefined;
+  /** The time of the newest refund, or a range of it. */
+  refunded_at?: Time | Range<Time> | undefined;
   /** Orders with this tag, ignoring case. */
   tag?: string | undefined;
   /** Each word must be the beginning of a word of the contact's name or email address, or of the order number. */
@@ -1645,6 +1674,8 @@ export interface CreateCustomerImportQuery {
   dry_run?: boolean | undefined;
   /** With `ignore`, columns of a CSV file that Stoa does not know are skipped. By default the file is refused. */
   unknown_columns?: "refuse" | "ignore" | undefined;
+  /** With `false`, no webhook is sent for the rows and the end of the import. The default is `true`. */
+  send_events?: boolean | undefined;
 }
 
 /** The parameters of `webhooks.list`. */
@@ -1678,9 +1709,9 @@ export interface ListWebhookDeliveriesQuery {
   /** One or more of these statuses. */
   status?: OneOrMore<"pending" | "retrying" | "succeeded" | "failed" | "skipped" | "cancelled" | "held"> | undefined;
   /** Deliveries of these types of events; `order.*` selects all of a resource. */
-  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** An alias of `event_type`. */
-  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** Deliveries of events about resources of these types. */
   resource_type?: OneOrMore<"app" | "customer" | "import" | "product" | "variant" | "order" | "comment" | "webhook"> | undefined;
   /** Deliveries of events about the resource with this id. */

@@ -448,9 +448,10 @@ export interface Import {
   resource: string;
   /**
    * `queued`, `running`, then `succeeded` if no row failed, `partially_succeeded` if some failed, or `failed` if
-   * all failed, a failed row aborted the import, or it could not finish.
+   * all failed, a failed row aborted the import, or it could not finish; `cancelled` if a person or an operator
+   * cancelled it. Rows that were written before stay.
    */
-  status: Open<"failed" | "partially_succeeded" | "queued" | "running" | "succeeded">;
+  status: Open<"cancelled" | "failed" | "partially_succeeded" | "queued" | "running" | "succeeded">;
   /** The options of the import, with their defaults. */
   options: Options;
   /** The number of rows by their result, up to now. */
@@ -581,9 +582,11 @@ export interface LineItem {
   discounts: Discount[];
   /** The taxes on the line item; empty if only their sum was sent as `tax_total`. */
   tax_lines: TaxLine[];
-  /** Whether the line item has to be shipped. True for variants; a custom line item can be false. */
+  /**
+   * Whether the line item has to be shipped: that of the product when it was ordered, or of the custom line item.
+   */
   requires_shipping: boolean;
-  /** Whether the line item is taxed. True for variants; a custom line item can be false. */
+  /** Whether the line item is taxed: that of the product when it was ordered, or of the custom line item. */
   taxable: boolean;
   /** The code of the location that the request asked for; null: reserve by the priority of locations. */
   location: string | null;
@@ -592,6 +595,13 @@ export interface LineItem {
    * reserved, as in a draft, and if the variant is not tracked.
    */
   allocations: Allocation[];
+  /**
+   * The weight of one unit in `weight_unit`: that of the variant, else of the product, when it was ordered; null if
+   * unknown.
+   */
+  weight: number | null;
+  /** The unit of `weight`; null if the weight is unknown. */
+  weight_unit: Open<"g" | "kg" | "lb" | "oz"> | null;
 }
 
 /** The stock level of a variant at one location. */
@@ -674,6 +684,12 @@ export interface Options {
    * @defaultValue `"refuse"`
    */
   unknown_columns?: Open<"ignore" | "refuse">;
+  /**
+   * Whether webhooks receive the changes of the rows and the end of the import. The default is true.
+   *
+   * @defaultValue `true`
+   */
+  send_events?: boolean;
 }
 
 /** A purchase: its line items, amounts, customer and status. */
@@ -691,8 +707,13 @@ export interface Order {
    * `on_hold`.
    */
   status: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">;
-  /** The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. */
-  payment_status: Open<"authorized" | "failed" | "paid" | "partially_refunded" | "refunded" | "unpaid" | "voided">;
+  /**
+   * Follows from `payments`. Once something is refunded: `refunded` if all that was paid is, else
+   * `partially_refunded`. Otherwise `partially_paid` while something is due, `overpaid` if more was paid than
+   * `total`, and `paid`. Before the first payment, it is what an app set: `unpaid`, `authorized`, `failed` or
+   * `voided`. Stoa itself collects no money.
+   */
+  payment_status: Open<"authorized" | "failed" | "overpaid" | "paid" | "partially_paid" | "partially_refunded" | "refunded" | "unpaid" | "voided">;
   /**
    * Follows from the units of the line items. `returned` means that all shipped units came back and no more are to
    * be shipped.
@@ -726,13 +747,17 @@ export interface Order {
    * `prices_include_tax` is true.
    */
   total: string;
-  /** The amount that was paid, before refunds. The payment status `paid` raises it to `total`. */
+  /** The amount that was paid, before refunds: the sum of `payments` of the kind `payment`. */
   amount_paid: string;
   /** The amount that was refunded: the sum of `refunds`, at most `amount_paid`. */
   amount_refunded: string;
-  /** The amount still to be collected; never less than 0. */
+  /** The amount still to be collected: `balance`, or 0 if that is negative. */
   amount_due: string;
-  /** `total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer. */
+  /**
+   * What the customer owes; negative if the shop owes the customer. It is what is kept, minus `amount_paid`, plus
+   * `amount_refunded` as far as more was paid than is kept. Kept is the part of `total` for units that were neither
+   * cancelled nor returned.
+   */
   balance: string;
   /** Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`. */
   prices_include_tax: boolean;
@@ -785,6 +810,16 @@ export interface Order {
   /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
   /**
+   * The payments and refunds, oldest first, at most 100 payments and 100 refunds. All sums about money follow from
+   * them.
+   */
+  payments: Payment[];
+  /**
+   * The units that were removed from the order after something was paid. They are not part of `line_items` and
+   * `total`, and can be refunded by line.
+   */
+  removed_line_items: RemovedLine[];
+  /**
    * The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
    * `pending` or its payment is authorized or paid, also in part.
    */
@@ -821,6 +856,28 @@ export interface OrderAddress {
   latitude?: number | null;
   /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
+}
+
+/**
+ * Money that was paid or refunded. `amount_paid` and `amount_refunded` of the order are the sums of these records.
+ */
+export interface Payment {
+  /** 1, 2, 3 and so on within the order, over both kinds. It never changes. */
+  id: number;
+  /** `payment` from the customer, or `refund` to the customer. Each of `refunds` has one. */
+  kind: Open<"payment" | "refund">;
+  /** The paid or refunded money, more than 0. */
+  amount: string;
+  /** How it was paid, such as `card`; null if unknown. Stoa does not interpret it. */
+  method: string | null;
+  /** The id of the transaction in your payment system, unique within the order; null if not sent. */
+  external_id: string | null;
+  /** A note for staff; null if not sent, and after the customer is erased. */
+  note: string | null;
+  /** The app, person or operator that recorded it. */
+  actor: Actor;
+  /** The time at which it was recorded; with a new order, `placed_at`. */
+  created_at: string;
 }
 
 /** A product of the store, with at least one variant. */
@@ -964,6 +1021,22 @@ export interface RefundLine {
    * they were shipped from.
    */
   location: string | null;
+}
+
+/**
+ * Units that were removed from a line item after something was paid for the order. They can be refunded by line.
+ */
+export interface RemovedLine {
+  /** The id of the line item, which may still have other units. */
+  line_item_id: number;
+  /** The SKU of the variant; null if it has none. */
+  sku: string | null;
+  /** The name of the product, or of the custom line item. */
+  name: string;
+  /** The removed units, without those that were added again. */
+  quantity: number;
+  /** What their removal took from the `total` of the line item. */
+  amount: string;
 }
 
 /** A fault of one row, or of the whole job if `row` is null. */

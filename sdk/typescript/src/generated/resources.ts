@@ -59,7 +59,7 @@ export class ProductsVariants extends Resource {
    *
    * Filter by `sku` or `barcode` to find a scanned item.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Variant = never, D extends boolean = false>(
     query: inputs.ListVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -83,7 +83,7 @@ export class ProductsVariants extends Resource {
   /**
    * List the variants of one product.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   listOfProduct<F extends keyof models.Variant = never, D extends boolean = false>(
     productId: number,
@@ -155,7 +155,7 @@ export class ProductsInventoryAdjustments extends Resource {
    * levels after the change. It includes stock that orders reserve, release, ship and return. Entries are never
    * changed or deleted.
    *
-   * Requires the scope `inventory:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `inventory:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.LedgerEntry = never>(
     query: inputs.ListInventoryAdjustmentsQuery & Fields<F> & CallOptions = {},
@@ -181,7 +181,7 @@ export class ProductsInventory extends Resource {
    * `meta.locations` lists the locations of the store. To keep a copy in sync, poll with `updated_since` and
    * `include_deleted=true`.
    *
-   * Requires the scope `inventory:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `inventory:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.StockLevel = never, D extends boolean = false>(
     query: inputs.ListInventoryQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -228,7 +228,7 @@ export class Products extends Resource {
    * read the whole catalog: each product that exists throughout appears exactly once, even while others write. To
    * keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Product = never, D extends boolean = false>(
     query: inputs.ListProductsQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -357,7 +357,7 @@ export class OrdersComments extends Resource {
    * Returns comments and recorded changes with their authors, newest first. To get the entries that a customer may
    * see, filter by `visibility=customer`.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Comment = never>(
     orderId: number,
@@ -391,7 +391,7 @@ export class OrdersDuplicates extends Resource {
    * address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on request.
    * Newest first.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Duplicate = never>(
     orderId: number,
@@ -420,7 +420,7 @@ export class Orders extends Resource {
    * Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`: every
    * change of an order updates `updated_at`. Orders are never deleted.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Order = never>(
     query: inputs.ListOrdersQuery & Fields<F> & CallOptions = {},
@@ -479,7 +479,7 @@ export class Orders extends Resource {
   }
 
   /**
-   * Change the status of an order, ship it, refund it, or several of these.
+   * Change the status of an order, record a payment, ship it, refund it, or several of these.
    *
    * Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is
    * released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`,
@@ -489,12 +489,15 @@ export class Orders extends Resource {
    * entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of that fulfillment (null
    * removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved again. The
    * order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it back.
-   * `refund` adds an entry to `refunds`, and `payment_status` follows. So does the older form: `refunded`, or
-   * `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment:
-   * without one, a repeated request is a second refund or shipment.
+   * `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit or a refund.
+   * `payment_status: paid` records a payment of `amount_due`. `refund` adds an entry to `refunds` and to
+   * `payments`. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
+   * `payment_status`, `amount_due` and `balance` follow from the records. Send an `Idempotency-Key` or an
+   * `external_id` with a payment or refund, and an `Idempotency-Key` with a partial shipment: without one, a
+   * repeated request is a second payment, refund or shipment.
    *
    * Requires the scope `orders:write`. Throws IllegalTransition, InsufficientStock, OrderNotPaid,
-   * RefundExceedsPayment, VersionConflict.
+   * PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
    */
   updateStatus<F extends keyof models.Order = never>(
     orderId: number,
@@ -629,7 +632,7 @@ export class Customers extends Resource {
    * the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased
    * customer is returned as `{id, deleted_at, version}`.
    *
-   * Requires the scope `customers:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `customers:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Customer = never, D extends boolean = false>(
     query: inputs.ListCustomersQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -724,7 +727,7 @@ export class WebhooksDeliveries extends Feed {
    * the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next `after`.
    * With `include=payload` each event also has the headers of a delivery, with a fresh signature.
    *
-   * Requires the scope `webhooks:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `webhooks:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Delivery = never>(
     webhookId: number,
@@ -749,7 +752,7 @@ export class Webhooks extends Resource {
    * `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the URL of
    * its JSON Schema, and a sample payload.
    *
-   * Requires the scope `webhooks:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `webhooks:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Webhook = never>(
     query: inputs.ListWebhooksQuery & Fields<F> & CallOptions = {},
