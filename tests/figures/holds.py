@@ -36,8 +36,9 @@ _COUNT = (
 )
 _LEFT = "SELECT count(*) FROM orders WHERE expires_at <= now()"
 _EXPIRED = """
-    SELECT count(*), count(DISTINCT resource_id), (SELECT sum(reserved)::bigint FROM variants WHERE sku = 'HELD')
-      FROM events WHERE type = 'order.expired'"""
+    SELECT count(*), count(DISTINCT e.resource_id),
+           (SELECT v.reserved FROM variants v JOIN orders o ON o.store_id = v.store_id WHERE o.id = $1)
+      FROM events e WHERE e.type = 'order.expired'"""
 
 
 class Spent(msgspec.Struct):
@@ -68,7 +69,7 @@ async def expire_many(folder: Path, orders: int, seconds: float, minutes: float)
         while await _count(db, _LEFT) and time.monotonic() < started + minutes * 60:
             await asyncio.sleep(1)
         took = time.monotonic() - started
-        [[events, distinct, reserved]] = await db.fetch(_EXPIRED)
+        [[events, distinct, reserved]] = await db.fetch(_EXPIRED, first)
         await db.close()
         clean = service.stop() == 0
     once = events == distinct == orders and reserved == 1  # the order that was copied is held for a month

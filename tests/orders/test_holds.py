@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,9 +163,9 @@ async def test_workers_at_the_same_time_expire_each_order_once(store: SampleStor
 async def test_a_payment_and_the_expiry_at_the_same_time_leave_one_of_them(store: SampleStore, db: Database) -> None:
     orders = [await store.place(("CLASS", 1), hold_for=3600) for _ in range(10)]
     await end_holds(store, *orders)
-    payments = [store.put_status(order, payment_status="paid", status="processing") for order in orders]
+    payments = [partial(store.put_status, order, payment_status="paid", status="processing") for order in orders]
     expiring = asyncio.create_task(expire_orders(db))
-    answers = await asyncio.gather(*payments)
+    answers = await asyncio.gather(*(store.patiently(pay) for pay in payments))
     await expiring
     for order, answer in zip(orders, answers, strict=True):
         now = await store.get(order)
@@ -253,16 +254,9 @@ async def test_a_worker_that_is_killed_leaves_each_order_whole(
 async def test_an_order_that_the_previous_release_moved_on_does_not_expire(store: SampleStore, db: Database) -> None:
     order = await store.place(("TEA", 1), hold_for=3600)
     # It keeps the member that it does not know, and calls the function of this release.
-    [[expires_at]] = await store.shop.db.fetch(
-        "SELECT held_until('processing', 'unpaid', head) FROM orders WHERE store_id = $1 AND id = $2",
-        store.shop.store_id,
-        order["id"],
-    )
-    assert expires_at is None
-    [[expires_at]] = await store.shop.db.fetch(
-        "SELECT held_until('pending', 'unpaid', head) FROM orders WHERE store_id = $1 AND id = $2",
-        store.shop.store_id,
-        order["id"],
-    )
-    assert expires_at == datetime.fromisoformat(order["expires_at"])
+    ends = [
+        (await db.fetch("SELECT held_until($1, $2, $3)", status, payment, order["expires_at"]))[0][0]
+        for status, payment in (("processing", "unpaid"), ("pending", "paid"), ("pending", "unpaid"))
+    ]
+    assert ends == [None, None, datetime.fromisoformat(order["expires_at"])]
     assert await expire_orders(db) == 0
