@@ -85,6 +85,7 @@ GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&location=east
 GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&fulfillable_at=default
 GET /orders?location=nowhere
 GET /orders?shipped_at[gte]=2999-01-01T00:00:00Z
+GET /orders?expires_at=2999-01-01T00:00:00Z
 POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity":1},{"sku":"<sku 2>","quantity":1},{"variant_id":<variant_id 3>,"quantity":1}]}
 POST /orders {"customer":{"email":"<email>"},"line_items":[{"sku":"<sku>","quantity":1}]}
 PATCH /orders/<order_id> {"note":"Ring twice"}
