@@ -823,7 +823,7 @@ CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WH
 CREATE INDEX orders_due_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
 CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (duplicate_of IS NOT NULL);
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
-CREATE INDEX orders_expires_at_idx ON orders (store_id, expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX orders_expires_at_idx ON orders (store_id, expires_at, id) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
 CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
@@ -831,7 +831,7 @@ CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
 CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
-CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
+CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at, id) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);
