@@ -16,6 +16,8 @@ from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.loops import beside, log_failure, repeat
 from stoa.mail.courier import Courier
+from stoa.orders.expiry import NAME as ORDER_HOLDS
+from stoa.orders.expiry import expire_orders
 from stoa.settings import Settings
 from stoa.webhooks.delivery.lane_runner import Trace
 from stoa.webhooks.delivery.queries import APPLICATION_NAME
@@ -87,11 +89,16 @@ async def _remind(work: Work) -> None:
     await remind_of_expiring_secrets(work.pools.durable)
 
 
+async def _expire_orders(work: Work) -> None:
+    await expire_orders(work.pools.durable)
+
+
 DUTIES = (
     Duty("webhook deliveries", _deliver),
     Duty("email", _send_mails, sends_mail=True),
     Duty("password resets", _answer_resets, every=2.0, sends_mail=True),
     Duty("secret reminders", _remind, every=600.0),
+    Duty(ORDER_HOLDS, _expire_orders, every=1.0),
 )
 
 

@@ -127,6 +127,7 @@ GET /orders?shipped_at[gte]=2999-01-01T00:00:00Z&shipped_at[lt]=2999-02-01T00:00
 GET /orders?paid_at[gte]=2999-01-01T00:00:00Z&paid_at[lt]=2999-02-01T00:00:00Z
 GET /orders?refunded_at[gte]=2999-01-01T00:00:00Z&refunded_at[lt]=2999-02-01T00:00:00Z
 GET /orders?location=nowhere
+GET /orders?expires_at=2999-01-01T00:00:00Z
 GET /customers?status=disabled
 GET /customers?q=unheard
 GET /customers?metadata[tier]=unheard
@@ -151,7 +152,7 @@ GET /customers?sort=-updated_at
 """.strip().splitlines()
 _NAME = re.compile(r"<([a-z_]+) ?(\d?)>")
 # The planner reads the first page of an empty index for each statement.
-_FINISH = """UPDATE orders SET paid_at = now(), shipped_at = now(), refunded_at = now()
+_FINISH = """UPDATE orders SET paid_at = now(), shipped_at = now(), refunded_at = now(), expires_at = now()
               WHERE (store_id, id) IN (SELECT store_id, max(id) FROM orders GROUP BY store_id)"""
 _FLUSH = "SELECT pg_stat_force_next_flush()"
 _TOUCHED = """

@@ -15,6 +15,7 @@ from tests.figures.failover import fail_over
 from tests.figures.filters import filter_much
 from tests.figures.greedy import crowd_out
 from tests.figures.growth import grow_under_load
+from tests.figures.holds import expire_many
 from tests.figures.idle import look_for_work
 from tests.figures.kills import kill_under_load
 from tests.figures.nodes import kill_nodes_under_load
@@ -46,7 +47,8 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
 )
 @click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
 @click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
-@click.option("--minutes", default=40, show_default=True, help="Time limit of kills, restarts and stops.")
+@click.option("--holds", default=100_000, show_default=True, help="Number of orders whose holds end at once.")
+@click.option("--minutes", default=40, show_default=True, help="Time limit of kills, restarts, stops and holds.")
 def figures(
     names: tuple[str, ...],
     workers: int,
@@ -56,9 +58,10 @@ def figures(
     seconds: int,
     nodes: int,
     spare: str,
+    holds: int,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, slow, pages, unread, soak;
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, holds, slow, pages, unread, soak;
     by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
@@ -72,6 +75,7 @@ def figures(
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "filters": filter_much,
+        "holds": lambda folder: expire_many(folder, holds, seconds / 2, minutes),
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),

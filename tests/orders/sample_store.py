@@ -1,5 +1,6 @@
 """A store with products and stock, for the tests of orders."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,12 @@ class SampleStore:
 
     async def put_status(self, order: dict[str, Any], **body: Any) -> httpx.Response:
         return await self.client.put(f"/orders/{order['id']}/status", json=body)
+
+    async def patiently(self, call: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+        """Repeat a call that waited too long for a lock on a busy machine: such a call changes nothing."""
+        while (answer := await call()).status_code == 503:
+            pass
+        return answer
 
     async def change_status(self, order: dict[str, Any], *statuses: str, **body: Any) -> dict[str, Any]:
         """Set statuses one after the other; the last call has the other fields too."""

@@ -212,3 +212,17 @@ async def test_an_order_with_many_line_items_stays_a_small_page(shop: Shop, mari
     assert older
     await maria.open(f"{store_url}/orders/{placed['id']}{older[1]}")
     assert "Placed by Test app." in maria.text
+
+
+async def test_a_held_order_shows_the_time_that_is_left(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    lines = [{"sku": "LS-S", "quantity": 1}]
+    held = await place_order(shop, line_items=lines, hold_for=7_300)
+    await place_order(shop, line_items=lines)
+    for page in (f"{store_url}/orders", f"{store_url}/orders/{held['id']}"):
+        await maria.open(page)
+        assert len(re.findall(r'class="badge warn">Held: <time[^>]*>2 hours left</time>', maria.text)) == 1
+    paid = {"payment_status": "paid"}
+    assert (await shop.client.put(f"/orders/{held['id']}/status", json=paid)).status_code == 200
+    await maria.open(f"{store_url}/orders/{held['id']}")
+    assert "Held:" not in maria.text

@@ -27,6 +27,12 @@ STORE_BY_HANDLE = Query(
          FROM stores WHERE handle = $1""",
     unbound=_ADDRESS,
 )
+STORE_BY_ID = Query(
+    ServedStore,
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+         FROM stores WHERE id = $1""",
+    unbound="the row of the store itself",
+)
 STORE_BY_HOST = Query(
     ServedStore,
     """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.locations

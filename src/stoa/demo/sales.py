@@ -42,11 +42,11 @@ def _call(operator: Operator, store: Store, db: Executor) -> Call:
 def _body_of(move: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
     """A status change as a request body.
 
-    `first_line_only` becomes the id and quantity of the first line item; `first_line` of a refund is a number of its units.
+    `first_line_only` becomes the id and quantity of the first line item, shipped from `location`; `first_line` of a refund is a number of its units.
     """
     line = order["line_items"][0]
     if move.pop("first_line_only", False):
-        move["line_items"] = [{"id": line["id"], "quantity": line["quantity"]}]
+        move["line_items"] = [{"id": line["id"], "quantity": line["quantity"], "location": move.pop("location", None)}]
     refund = move.get("refund", {})
     if "first_line" in refund:
         refund["line_items"] = [{"line_item_id": line["id"], "quantity": refund.pop("first_line")}]

@@ -36,9 +36,11 @@ from stoa.orders.events import (
     OrderCreated,
     OrderDuplicated,
     OrderDuplicateSuspected,
+    OrderExpired,
     differences,
     events_of,
 )
+from stoa.orders.expiry import REASON
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.line_items import LineChanges
 from stoa.orders.payments import Occasion, change_payment
@@ -95,6 +97,7 @@ def events() -> Events:
         OrderCommentCreated.name: EventExample(COMMENT_ID, 1, _new_comment()),
         OrderDuplicated.name: EventExample(copied["id"], 1, copied, {"duplicate_of": [None, ORDER_ID]}),
         OrderDuplicateSuspected.name: EventExample(ORDER_ID, 1, suspected, changes),
+        OrderExpired.name: EventExample(ORDER_ID, 2, _order(_expired(), 2), _events_between(_held(), _expired())[0][1]),
         # An event of several changes is shown with the last of them.
         **{
             event.name: EventExample(ORDER_ID, version, _order(order, version), changes)
@@ -182,6 +185,18 @@ def _paid() -> OrderState:
     order, patch = _placed(), examples.STATUS_CHANGE
     change_payment(order, patch["payment_status"], None, _OCCASION)
     change_status(order, patch["status"], [], UPDATED_AT, None)
+    return order
+
+
+def _held() -> OrderState:
+    order = _placed()
+    order.expires_at = UPDATED_AT
+    return order
+
+
+def _expired() -> OrderState:
+    order = _held()
+    change_status(order, "cancelled", [], UPDATED_AT, REASON)
     return order
 
 

@@ -20,6 +20,13 @@ SetPaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 READ_CUSTOMERS = "customers:read"
 WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
+LONGEST_HOLD_S = 30 * 24 * 3600
+HoldSeconds = Annotated[int, Meta(ge=1, le=LONGEST_HOLD_S)]
+_EXPIRES_AT = (
+    "The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels it, "
+    "releases its stock, and sends `order.expired`. Only for a pending order that is not paid."
+)
+_HOLD_FOR = f"The same in seconds from now, from 1 to {LONGEST_HOLD_S:,}, instead of `expires_at`."
 _PRICES_INCLUDE_TAX = Meta(
     description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
     "total. A new order takes the setting of the store by default."
@@ -102,6 +109,8 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
             "locations in the order of their priority, and a line item may be split."
         ),
     ] = None
+    expires_at: Annotated[Time | None, Meta(description=_EXPIRES_AT)] = None
+    hold_for: Annotated[HoldSeconds | None, Meta(description=_HOLD_FOR)] = None
     reject_suspected_duplicates: Annotated[
         bool,
         Meta(
@@ -134,6 +143,8 @@ class OrderChanges(msgspec.Struct, forbid_unknown_fields=True):
     tags: Tags | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
     external_id: Name | UnsetType | None = UNSET
+    expires_at: Annotated[Time | UnsetType | None, Meta(description=f"{_EXPIRES_AT} Null ends the hold.")] = UNSET
+    hold_for: Annotated[HoldSeconds | UnsetType, Meta(description=_HOLD_FOR)] = UNSET
 
 
 _STATUS_ENDPOINT = "PUT /orders/{order_id}/status"

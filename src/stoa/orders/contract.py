@@ -62,6 +62,8 @@ TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
 }
 # In these statuses, and only in these, units that are not shipped are reserved.
 HOLDING: frozenset[Status] = frozenset({"pending", "processing", "on_hold"})
+# With these payments, and only with these, a pending order can expire.
+UNPAID: frozenset[PaymentStatus] = frozenset({"unpaid", "failed", "voided"})
 
 
 class Source(msgspec.Struct):
@@ -315,6 +317,13 @@ class Order(msgspec.Struct):
             description="The units that were removed from the order after something was paid. They are not part of `line_items` and `total`, and can be refunded by line."
         ),
     ] = []
+    expires_at: Annotated[
+        Time | None,
+        added(2),
+        Meta(
+            description="The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves `pending` or its payment is authorized or paid, also in part."
+        ),
+    ] = None
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

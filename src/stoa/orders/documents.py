@@ -11,7 +11,7 @@ from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
 from stoa.orders.balances import Figures, PaymentMark, PaymentStatus, share_of
-from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, Status
+from stoa.orders.contract import HOLDING, TRANSITIONS, UNPAID, FulfillmentStatus, Status
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import FulfillmentState, PaymentState, RefundState, RemovedUnits, records_of, tracking_of
 from stoa.products.contract import WeightUnit
@@ -112,6 +112,7 @@ class OrderState(msgspec.Struct, kw_only=True):
     prices_include_tax: bool = False
     discounts: list[dict[str, Any]] = []
     tax_lines: list[dict[str, Any]] = []
+    expires_at: str | None = None  # the end of the hold that was asked for
     unknown: dict[str, Any] = {}  # members that a later release added; they are kept
     unknown_of_person: dict[str, Any] = {}  # the same about the buyer
 
@@ -177,6 +178,13 @@ class OrderState(msgspec.Struct, kw_only=True):
         if not self.fulfillments:
             return self.parcels
         return [*tracking_of(self.fulfillments), *self.parcels]
+
+    @property
+    def held_until(self) -> str | None:
+        """The end of the hold; None once the order has moved on or a payment has begun."""
+        if self.expires_at is None or self.status != "pending" or self.payment_status not in UNPAID:
+            return None
+        return self.expires_at
 
     @property
     def fulfillment_status(self) -> FulfillmentStatus:
@@ -326,6 +334,7 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "placed_at": order.placed_at,
         "cancelled_at": order.cancelled_at,
         "completed_at": order.completed_at,
+        "expires_at": order.held_until,
     }
 
 

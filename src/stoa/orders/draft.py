@@ -16,7 +16,7 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.amounts import new_amounts
 from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
-from stoa.orders.contract import Contact, OrderAddress
+from stoa.orders.contract import UNPAID, Contact, OrderAddress
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState, actor_of
 from stoa.orders.line_items import NewLine
 from stoa.orders.payments import Occasion, change_payment
@@ -102,9 +102,21 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
         faults += phone_faults(body.contact.phone, "/contact/phone")
     faults += country_faults(body.shipping_address, "/shipping_address")
     faults += country_faults(body.billing_address, "/billing_address")
+    faults += _hold_faults(body)
     if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
         faults.append(Fault("/placed_at", "out_of_range", "must be between 1970 and tomorrow"))
     return faults
+
+
+def _hold_faults(body: NewOrder) -> list[Fault]:
+    """The faults of a hold, except its time, which is compared with the clock of the database."""
+    sent = [name for name in ("expires_at", "hold_for") if getattr(body, name) is not None]
+    if len(sent) == 2:
+        return [Fault("/hold_for", "invalid_format", "specify either expires_at or hold_for, not both")]
+    if sent and (body.status != "pending" or body.payment_status not in UNPAID):
+        words = "must not be sent unless the order is pending and not paid"
+        return [Fault(f"/{sent[0]}", "invalid_format", words)]
+    return []
 
 
 def location_faults(lines: Sequence[NewLine], active: Collection[str], whole: str | None = None) -> list[Fault]:

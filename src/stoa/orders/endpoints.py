@@ -15,6 +15,7 @@ from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
+from stoa.orders.holds import change_hold
 from stoa.orders.lists import ORDERS
 from stoa.orders.placement import place_orders
 from stoa.orders.rules import check_editable, sum_faults
@@ -85,12 +86,14 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     """Change fields of an order by merge patch.
 
     Note, tags, metadata and external id can always be changed; the other fields until the order is shipped or cancelled.
+    `expires_at` or `hold_for` begins or changes the hold of a pending order that is not paid, and a null `expires_at` ends it.
     Status, payment and line items have their own endpoints.
     """
-    before, _ = await load(call, order_id)
+    before, moment = await load(call, order_id)
     check_echoes(call, await current_document(call, order_id), ORDER_ELSEWHERE)
     order = before.copy()
     _apply(call, order, body)
+    change_hold(order, body, moment)
     if order == before:
         return await get_order(call, order_id)
     changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
@@ -120,7 +123,7 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
     """Apply a merge patch, whose values are valid one by one, to an order."""
     faults: list[Fault] = []
     for name, value in call.patch.items():
-        if name in AMOUNT_FIELDS:
+        if name in AMOUNT_FIELDS or name in ("expires_at", "hold_for"):
             continue
         if name == "shipping_total":
             order.shipping_total = money.to_minor(getattr(body, name), call.store.digits)

@@ -94,6 +94,13 @@ class OrderPaymentStatusChanged(Event):
     recorded = _PAYMENT_FIELDS | _SUMS
 
 
+class OrderExpired(Event):
+    """The hold of an order ended before it was paid: Stoa has cancelled it and released its stock."""
+
+    name, scope, resource_type = "order.expired", "orders:read", "order"
+    resource = Order
+
+
 class OrderProductsChanged(Event):
     """Line items of an order were added, changed or removed."""
 
@@ -153,10 +160,12 @@ def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
     rest = changes.keys() - _STATUS_FIELDS - _PAYMENT_FIELDS - _LINE_FIELDS - _DERIVED - _SUMS - set(_RECORDS)
     if "tracking" in rest and changes.keys() & _STATUS_FIELDS:
         rest.remove("tracking")  # tracking that is sent with a shipment belongs to the status change
+    if changes.keys() & (_STATUS_FIELDS | _PAYMENT_FIELDS):
+        rest.discard("expires_at")  # a hold ends with the status change or payment
     events: list[tuple[type[Event], Changes]] = []
     for kind, names, along in (
-        (OrderStatusChanged, _STATUS_FIELDS, _DERIVED | _SUMS | {"tracking"}),
-        (OrderPaymentStatusChanged, _PAYMENT_FIELDS, _SUMS),
+        (OrderStatusChanged, _STATUS_FIELDS, _DERIVED | _SUMS | {"tracking", "expires_at"}),
+        (OrderPaymentStatusChanged, _PAYMENT_FIELDS, _SUMS | {"expires_at"}),
         (OrderProductsChanged, _LINE_FIELDS, _SUMS),
         (OrderUpdated, rest, _SUMS),
     ):

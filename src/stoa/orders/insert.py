@@ -58,6 +58,8 @@ class Placement(msgspec.Struct, kw_only=True, eq=False):
     events: list[tuple[type[Event], Changes]]
     placed_at: datetime | None = None  # the time of numbering by default
     lines_sent: bool = True  # whether the request body holds the lines, so that faults can point at them
+    expires_at: datetime | None = None  # the end of the hold, or
+    hold_for: int | None = None  # its seconds
     new_customer: InlineCustomer | None = None  # to be created
     dry_run: bool = False
     window_hours: int | None = None  # in which to look for suspected duplicates; None: nowhere

@@ -49,6 +49,7 @@ ORDERS = ListOf(
         "shipped_at": MomentRange(
             description="The time of the last shipment, or a range of it. Voided shipments do not count."
         ),
+        "expires_at": MomentRange(description="The end of the hold, or a range of it."),
         "location": Texts(
             description="Orders with units that are reserved at, or were shipped from, one of these locations, by code.",
             longest=32,

@@ -21,6 +21,7 @@ from stoa.orders.contract import HOLDING, DuplicateOrderSuspected, Order
 from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
+from stoa.orders.holds import hold_orders
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
@@ -97,7 +98,8 @@ async def place(db: Executor, placements: Sequence[Placement], offers: Offers) -
     outcomes: dict[int, Outcome] = {}
     outcomes.update(zip(stored, await _store(db, list(stored.values()), elsewhere=offers.elsewhere), strict=True))
     short = await allocate(db, list(dry_runs.values()), elsewhere=offers.elsewhere, lock=False)
-    outcomes.update({index: short.get(each.call) or _dry_run(each, now) for index, each in dry_runs.items()})
+    refused = {**short, **hold_orders(list(dry_runs.values()), now)}
+    outcomes.update({index: refused.get(each.call) or _dry_run(each, now) for index, each in dry_runs.items()})
     outcomes.update({index: refusal() for index, refusal in refusals.items()})
     return [outcomes[index] for index in range(len(placements))]
 
@@ -111,6 +113,8 @@ def _placement(call: Call, body: NewOrder, order: OrderState, customer: FoundCus
         entry=f"Placed by {call.author}.",
         events=[(OrderCreated, {})],
         placed_at=body.placed_at,
+        expires_at=body.expires_at,
+        hold_for=body.hold_for,
         new_customer=body.customer if customer is None and not dry_run else None,
         dry_run=dry_run,
         window_hours=body.window_hours,
@@ -298,6 +302,8 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
     call = placements[0].call
     await _create_customers(db, placements)
     moment = await number(call.autocommit, call.store_id, placements)
+    if unheld := hold_orders(placements, moment):
+        raise RefusedCalls(unheld)
     for each in placements:
         each.call.subject = Subject("order", each.order.id)
     short = await allocate(db, placements, elsewhere=elsewhere, lock=True)

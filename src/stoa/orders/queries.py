@@ -73,6 +73,7 @@ LISTING = Listing(
         **comparisons("placed_at"),
         **comparisons("created_at"),
         **comparisons("shipped_at"),
+        **comparisons("expires_at"),
         "location": _AT_LOCATION,
         "default_location": _AT_DEFAULT,
         "fulfillable_at": _FULFILLABLE_AT,
@@ -149,6 +150,11 @@ LOCK_LIVE = Query(
     int,
     """SELECT o.id FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
         WHERE o.status <> 'cancelled' ORDER BY o.id FOR NO KEY UPDATE OF o""",
+)
+# An order whose hold has ended, unless another transaction has locked it.
+LOCK_DUE = Query(
+    int,
+    """SELECT id FROM orders WHERE store_id = $1 AND id = $2 AND expires_at <= now() FOR NO KEY UPDATE SKIP LOCKED""",
 )
 SUSPECTED = Query(
     int,

@@ -66,7 +66,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     one, a repeated request is a second payment, refund or shipment.
     """
     _check_body(body)
-    no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
+    no_longer_suspected = await lock_suspects(call, order_id) if body.status == "cancelled" else []
     before, moment = await load(call, order_id)
     shipped_at = _shipped_at(body, moment)
     await _check_locations(call, body)
@@ -76,21 +76,27 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
         await _void(call, order, body.fulfillment_id or 0, time_text(moment))
     if order == before:
         return await get_order(call, order_id)
-    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
-    if before.status != "cancelled" and order.status == "cancelled":
-        order.suspected_duplicates = 0
-        if before.suspected_duplicates:
-            changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
-    else:
+    changes = status_changes(call, before, order)
+    if before.status == "cancelled" or order.status != "cancelled":
         no_longer_suspected = []
     consequences = Consequences(
         events=events_of(changes),
-        entries=[Entry("status_change", _entry_text(body), _entry_changes(changes))],
+        entries=[Entry("status_change", _entry_text(body), entry_changes(changes))],
         no_longer_suspected=no_longer_suspected,
         restock=body.restock or body.status != "returned",
         restock_at=_restock_at(body),
     )
     return await update(call, before, order, consequences)
+
+
+def status_changes(call: Call, before: OrderState, order: OrderState) -> Changes:
+    """The changes of an order; a cancelled one has no suspected duplicates any more."""
+    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    if before.status != "cancelled" and order.status == "cancelled":
+        order.suspected_duplicates = 0
+        if before.suspected_duplicates:
+            changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
+    return changes
 
 
 def _check_body(body: StatusChange) -> None:
@@ -244,7 +250,7 @@ def _entry_text(body: StatusChange) -> str | None:
 _NOT_IN_ENTRIES = {"fulfillments": ("tracking",), "refunds": ("reason", "note"), "payments": ("note",)}
 
 
-def _entry_changes(changes: Changes) -> Changes:
+def entry_changes(changes: Changes) -> Changes:
     """The changes that the timeline entry shows."""
     shown = {name: pair for name, pair in changes.items() if name not in ("allowed_transitions", "cancelled_at")}
     for name, hidden in _NOT_IN_ENTRIES.items():
@@ -258,7 +264,7 @@ def _without(records: list[dict[str, Any]], hidden: tuple[str, ...]) -> list[dic
     return [{name: value for name, value in each.items() if name not in hidden} for each in records]
 
 
-async def _lock_suspects(call: Call, order_id: int) -> list[int]:
+async def lock_suspects(call: Call, order_id: int) -> list[int]:
     """Lock an order that is to be cancelled and its suspected duplicates, in the order of ids; returns the duplicates."""
     suspects = await queries.SUSPECTED.all(call.db, call.store_id, order_id)
     live = await queries.LOCK_LIVE.all(call.db, call.store_id, [*suspects, order_id])

@@ -33,7 +33,7 @@ _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
 _KEPT = (
     "number", "external_id", "source", "status", "currency", "customer_id", "shipping_method",
     "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
-    "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
+    "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines", "expires_at",
 )  # fmt: skip
 # The members that this release knows. Others were added by a later one.
 _MEMBERS = frozenset(Order.__struct_fields__)

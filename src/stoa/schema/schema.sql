@@ -795,6 +795,7 @@ CREATE TABLE orders (
     shipped_at           timestamptz,
     paid_at              timestamptz,
     refunded_at          timestamptz,
+    expires_at           timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
@@ -819,8 +820,10 @@ ALTER TABLE orders
     ALTER COLUMN terms SET STATISTICS 0;
 CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
+CREATE INDEX orders_due_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
 CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (duplicate_of IS NOT NULL);
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
+CREATE INDEX orders_expires_at_idx ON orders (store_id, expires_at, id) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
 CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);

@@ -1120,7 +1120,8 @@ class AsyncOrders(AsyncResource):
         """Change fields of an order by merge patch.
 
         Note, tags, metadata and external id can always be changed; the other fields until the order is shipped
-        or cancelled. Status, payment and line items have their own endpoints.
+        or cancelled. `expires_at` or `hold_for` begins or changes the hold of a pending order that is not paid,
+        and a null `expires_at` ends it. Status, payment and line items have their own endpoints.
 
         Requires the scope `orders:write`. Raises ExternalIdTaken, OrderNotEditable, VersionConflict.
         """

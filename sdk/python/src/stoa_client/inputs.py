@@ -203,6 +203,7 @@ OrderField: TypeAlias = Literal[
     "version",
     "payments",
     "removed_line_items",
+    "expires_at",
 ]
 ProductField: TypeAlias = Literal[
     "id",
@@ -825,6 +826,12 @@ class NewOrder(TypedDict):
     """The code of the location where the line items are reserved. By default, units are reserved at the locations
     in the order of their priority, and a line item may be split.
     """
+    expires_at: NotRequired[datetime | str | None]
+    """The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels
+    it, releases its stock, and sends `order.expired`. Only for a pending order that is not paid.
+    """
+    hold_for: NotRequired[int | None]
+    """The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`."""
     reject_suspected_duplicates: NotRequired[bool]
     """Whether to refuse the order if it looks like an earlier one. By default it is placed, and
     `suspected_duplicates_count` of both orders increases.
@@ -1172,6 +1179,13 @@ class OrderChanges(TypedDict):
     """Up to 100 values of your own, by key. All apps of the store see them."""
     external_id: NotRequired[str | None]
     """The id of the order in your own system, unique in the store; null if none is set."""
+    expires_at: NotRequired[datetime | str | None]
+    """The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels
+    it, releases its stock, and sends `order.expired`. Only for a pending order that is not paid. Null ends the
+    hold.
+    """
+    hold_for: NotRequired[int]
+    """The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`."""
 
 
 class Portion(TypedDict):
@@ -1719,6 +1733,16 @@ class ListOrdersQuery(TypedDict, total=False):
     """At most this value."""
     shipped_at_lt: datetime | str
     """Less than this value."""
+    expires_at: datetime | str
+    """The end of the hold, or a range of it."""
+    expires_at_gte: datetime | str
+    """At least this value."""
+    expires_at_gt: datetime | str
+    """Greater than this value."""
+    expires_at_lte: datetime | str
+    """At most this value."""
+    expires_at_lt: datetime | str
+    """Less than this value."""
     location: OneOrMore[str]
     """Orders with units that are reserved at, or were shipped from, one of these locations, by code."""
     fulfillable_at: str
@@ -1925,6 +1949,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
+            "order.expired",
             "order.products_changed",
             "order.comment_created",
             "order.duplicated",
@@ -1972,6 +1997,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
+            "order.expired",
             "order.products_changed",
             "order.comment_created",
             "order.duplicated",

@@ -893,6 +893,10 @@ class Order(Model):
     """The units that were removed from the order after something was paid. They are not part of `line_items` and
     `total`, and can be refunded by line.
     """
+    expires_at: "datetime | None" = absent()
+    """The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
+    `pending` or its payment is authorized or paid, also in part.
+    """
 
 
 class PartialOrder(Model):
@@ -944,6 +948,7 @@ class PartialOrder(Model):
     version: "UnsetType | int" = absent()
     payments: "UnsetType | list[Payment]" = absent()
     removed_line_items: "UnsetType | list[RemovedLine]" = absent()
+    expires_at: "UnsetType | datetime | None" = absent()
 
 
 class OrderAddress(Model):

@@ -73,6 +73,8 @@ export interface EventData {
   "order.refunded": models.Order;
   /** The payment status of an order changed, or a further amount was paid or refunded. */
   "order.payment_status_changed": models.Order;
+  /** The hold of an order ended before it was paid: Stoa has cancelled it and released its stock. */
+  "order.expired": models.Order;
   /** Line items of an order were added, changed or removed. */
   "order.products_changed": models.Order;
   /** A comment was added to an order; `data` is the comment. */

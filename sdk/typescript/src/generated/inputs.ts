@@ -566,6 +566,13 @@ export interface NewOrder {
    */
   location?: string | null;
   /**
+   * The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels it,
+   * releases its stock, and sends `order.expired`. Only for a pending order that is not paid.
+   */
+  expires_at?: Time | null;
+  /** The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`. */
+  hold_for?: number | null;
+  /**
    * Whether to refuse the order if it looks like an earlier one. By default it is placed, and
    * `suspected_duplicates_count` of both orders increases.
    *
@@ -1004,6 +1011,13 @@ export interface OrderChanges {
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
   /** The id of the order in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
+  /**
+   * The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels it,
+   * releases its stock, and sends `order.expired`. Only for a pending order that is not paid. Null ends the hold.
+   */
+  expires_at?: Time | null;
+  /** The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`. */
+  hold_for?: number;
 }
 
 /** A quantity of one line item. */
@@ -1539,6 +1553,8 @@ export interface ListOrdersQuery {
   created_at?: Time | Range<Time> | undefined;
   /** The time of the last shipment, or a range of it. Voided shipments do not count. */
   shipped_at?: Time | Range<Time> | undefined;
+  /** The end of the hold, or a range of it. */
+  expires_at?: Time | Range<Time> | undefined;
   /** Orders with units that are reserved at, or were shipped from, one of these locations, by code. */
   location?: OneOrMore<string> | undefined;
   /**
@@ -1693,9 +1709,9 @@ export interface ListWebhookDeliveriesQuery {
   /** One or more of these statuses. */
   status?: OneOrMore<"pending" | "retrying" | "succeeded" | "failed" | "skipped" | "cancelled" | "held"> | undefined;
   /** Deliveries of these types of events; `order.*` selects all of a resource. */
-  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** An alias of `event_type`. */
-  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.expired" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** Deliveries of events about resources of these types. */
   resource_type?: OneOrMore<"app" | "customer" | "import" | "product" | "variant" | "order" | "comment" | "webhook"> | undefined;
   /** Deliveries of events about the resource with this id. */

@@ -819,6 +819,11 @@ export interface Order {
    * `total`, and can be refunded by line.
    */
   removed_line_items: RemovedLine[];
+  /**
+   * The end of the hold, in UTC: Stoa then cancels the order. Null if there is none, and once the order leaves
+   * `pending` or its payment is authorized or paid, also in part.
+   */
+  expires_at: string | null;
 }
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */

@@ -465,7 +465,8 @@ export class Orders extends Resource {
    * Change fields of an order by merge patch.
    *
    * Note, tags, metadata and external id can always be changed; the other fields until the order is shipped or
-   * cancelled. Status, payment and line items have their own endpoints.
+   * cancelled. `expires_at` or `hold_for` begins or changes the hold of a pending order that is not paid, and a
+   * null `expires_at` ends it. Status, payment and line items have their own endpoints.
    *
    * Requires the scope `orders:write`. Throws ExternalIdTaken, OrderNotEditable, VersionConflict.
    */

@@ -44,6 +44,8 @@ BEGIN
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
            head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
            shipped_at = CASE WHEN change.fulfillment_status <> 'unfulfilled' THEN last_shipment(change.head) END,
+           expires_at = CASE WHEN strpos(change.head, '"expires_at":"') > 0
+                             THEN held_until(change.status, change.payment_status, member_text(change.head, 'expires_at')) END,
            updated_at = moment, version = o.version + 1
      WHERE o.store_id = in_store_id AND o.id = change.id
     RETURNING o.version, o.tail, o.edition INTO STRICT version, new_tail, written;

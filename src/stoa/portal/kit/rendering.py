@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -101,6 +101,7 @@ class Renderer:
 def _environment() -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "ago": ago,
+        "left": left,
         "exact_time": exact_time,
         "clock": clock,
         "precise_time": precise_time,
@@ -183,14 +184,23 @@ def day(context: Context, when: datetime) -> Markup:
 @pass_context
 def ago(context: Context, when: datetime) -> Markup:
     """Format a relative time; the tooltip shows the exact one."""
-    amount = max(1, int((datetime.now(UTC) - when).total_seconds()))
-    label = ""
+    return _time(context, when, f"{_duration(datetime.now(UTC) - when)} ago")
+
+
+@pass_context
+def left(context: Context, when: datetime) -> Markup:
+    """Format the time that is left until a moment; the tooltip shows the exact one."""
+    return _time(context, when, f"{_duration(when - datetime.now(UTC))} left")
+
+
+def _duration(between: timedelta) -> str:
+    """A duration of at least a second in its largest whole unit."""
+    amount = max(1, int(between.total_seconds()))
     for size, unit in _AGO:
         if amount < size or unit == "year":
-            label = f"{amount} {unit}{'' if amount == 1 else 's'} ago"
-            break
+            return f"{amount} {unit}{'' if amount == 1 else 's'}"
         amount //= size
-    return _time(context, when, label)
+    raise AssertionError("unreachable")
 
 
 def describe_scope(scope: str) -> str:
