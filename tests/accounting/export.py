@@ -6,13 +6,14 @@ payments and refunds. The export does this sum by itself and compares each deriv
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import httpx
 
 Document = dict[str, Any]
 ZERO = Decimal(0)
+SET_BY_APPS = ("unpaid", "authorized", "failed", "voided", "paid")  # paid if the order costs nothing
 
 
 @dataclass
@@ -78,8 +79,9 @@ def posting_of(order: Document) -> Posting:
         "shipping_tax": shipping_tax, "order_discount": order_discount, "discount": discount, "tax": tax,
         "total": items - discount + shipping + (ZERO if included else tax),
     }  # fmt: skip
-    paid = Decimal(order["amount_paid"])
-    refunded = sum((Decimal(each["amount"]) for each in order["refunds"]), ZERO)
+    paid, refunded = recorded(order, "payment"), recorded(order, "refund")
+    kept = kept_of(order, totals["total"])
+    balance = kept - paid + min(refunded, max(ZERO, paid - kept))
     counts = order["status"] not in ("draft", "cancelled")
     made = Posting(order["number"], order["customer_id"], counts, totals, paid, refunded)
     expected: dict[str, Decimal] = {
@@ -88,8 +90,10 @@ def posting_of(order: Document) -> Posting:
         "subtotal": items - items_discount + (ZERO if included else items_tax),
         "discount_total": order_discount,
         "tax_total": shipping_tax,
+        "amount_paid": paid,
         "amount_refunded": refunded,
-        "balance": totals["total"] - paid + refunded,
+        "amount_due": max(ZERO, balance),
+        "balance": balance,
     }
     shown = {name: order["totals"][name[7:]] if name.startswith("totals.") else order[name] for name in expected}
     made.differences = [
@@ -99,8 +103,48 @@ def posting_of(order: Document) -> Posting:
     ]
     for line in lines:
         made.differences += line_differences(order, line, included=included)
+    made.differences += payment_differences(order, made, balance)
     made.differences += refund_differences(order)
     return made
+
+
+def recorded(order: Document, kind: str) -> Decimal:
+    return sum((Decimal(each["amount"]) for each in order["payments"] if each["kind"] == kind), ZERO)
+
+
+def kept_of(order: Document, total: Decimal) -> Decimal:
+    """The part of the total for units that were neither returned nor, in a cancelled order, left unshipped."""
+    lost, kept = ZERO, False
+    for line in order["line_items"]:
+        gone = line["returned_quantity"]
+        if order["status"] == "cancelled":
+            gone += line["quantity"] - line["fulfilled_quantity"]
+        worth = Decimal(line["total"])
+        lost += (worth * gone / line["quantity"]).quantize(worth, ROUND_DOWN)
+        kept = kept or gone < line["quantity"]
+    return max(ZERO, total - lost) if kept else ZERO
+
+
+def payment_differences(order: Document, made: Posting, balance: Decimal) -> list[str]:
+    """The payment status, the numbers of the records, and what an order may not be: completed with money due."""
+    if made.refunded:
+        status = "refunded" if made.refunded == made.paid else "partially_refunded"
+    elif made.paid:
+        rest = "overpaid" if made.paid > made.totals["total"] else "paid"
+        status = "partially_paid" if balance > 0 else rest
+    else:
+        status = order["payment_status"] if order["payment_status"] in SET_BY_APPS else "unpaid"
+    differences: list[str] = []
+    if order["payment_status"] != status:
+        differences.append(f"payment_status is {order['payment_status']}, expected {status}")
+    if [each["id"] for each in order["payments"]] != list(range(1, len(order["payments"]) + 1)):
+        differences.append("payments are not numbered 1, 2, 3")
+    refunds = [each["amount"] for each in order["payments"] if each["kind"] == "refund"]
+    if refunds != [each["amount"] for each in order["refunds"]]:
+        differences.append("refunds and their records differ")
+    if order["status"] == "completed" and balance > 0:
+        differences.append(f"completed with {balance} due")
+    return differences
 
 
 def discount_of(part: Document) -> Decimal:
@@ -142,6 +186,7 @@ def refund_differences(order: Document) -> list[str]:
     if sum((Decimal(made["amount"]) for made in order["refunds"]), ZERO) > Decimal(order["amount_paid"]):
         differences.append("more was refunded than was paid")
     for line in order["line_items"]:
-        if sum(units_in(made, line["id"]) for made in order["refunds"]) > line["quantity"]:
+        ordered = line["quantity"] + units_in({"line_items": order["removed_line_items"]}, line["id"])
+        if sum(units_in(made, line["id"]) for made in order["refunds"]) > ordered:
             differences.append(f"line {line['id']} has more refunded units than ordered ones")
     return differences

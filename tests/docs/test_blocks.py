@@ -87,6 +87,7 @@ COVERED = [
     ),
     Coverage("products.md", "http json", "", "products/test_guide.py::test_every_example_matches_the_response"),
     Coverage("python-sdk.md", "python", "", "client/test_guide.py::test_the_guide_runs_from_top_to_bottom"),
+    Coverage("payments.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage(
         "python-sdk.md",
         "bash",

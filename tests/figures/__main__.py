@@ -17,6 +17,7 @@ from tests.figures.greedy import crowd_out
 from tests.figures.growth import grow_under_load
 from tests.figures.idle import look_for_work
 from tests.figures.kills import kill_under_load
+from tests.figures.moving import move
 from tests.figures.nodes import kill_nodes_under_load
 from tests.figures.overload import overload
 from tests.figures.pages import browse
@@ -58,7 +59,7 @@ def figures(
     spare: str,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, slow, pages, unread, soak;
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, moving, slow, pages, unread, soak;
     by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
@@ -72,6 +73,7 @@ def figures(
         "overload": lambda folder: overload(folder, seconds),
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "filters": filter_much,
+        "moving": move,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),

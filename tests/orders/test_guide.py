@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from stoa.money import to_text
+from stoa.orders.balances import Figures, share_of
 from stoa.orders.contract import TRANSITIONS
 from stoa.orders.documents import LineState
-from stoa.orders.refunds import share_of
-from stoa.orders.rules import PAYMENTS
+from stoa.orders.payments import PAYMENTS
 from tests.docs.pages import GUIDES, blocks, rows
 from tests.orders.sample_store import SampleStore
 from tests.support.shops import Shop
@@ -44,7 +44,7 @@ def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("guide", "responses"),
-    [("order-lifecycle.md", 13), ("refunds-returns-fulfillments.md", 17), ("duplicates.md", 5)],
+    [("order-lifecycle.md", 13), ("payments.md", 10), ("refunds-returns-fulfillments.md", 17), ("duplicates.md", 5)],
 )
 async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
     store = await SampleStore(shop).add_products(TEA, POT)
@@ -86,7 +86,17 @@ def test_the_rounding_table_matches_the_rule() -> None:
     for units, together in shown.items():
         exact = Decimal(total) * units / int(quantity)
         assert Decimal(together) == exact.quantize(Decimal("0.01"), ROUND_DOWN)
-        assert to_text(share_of(line, units), 2) == together
+        assert to_text(share_of(line.total, units, line.quantity), 2) == together
+
+
+def test_the_table_of_balances_matches_the_rule() -> None:
+    """Each row agrees with the formula of the guide and with the code."""
+    found = [cells[1:] for cells in rows(GUIDES / "payments.md") if len(cells) == 5 and cells[1] != "kept"]
+    assert len(found) == 10
+    for kept, paid, refunded, balance in (map(Decimal, cells) for cells in found):
+        assert balance == kept - paid + min(refunded, max(Decimal(0), paid - kept))
+        figures = Figures(*(int(each * 100) for each in (kept, kept, paid, refunded)))
+        assert figures.balance == int(balance * 100)
 
 
 async def test_the_diagram_is_served_with_the_guide(shop: Shop) -> None:

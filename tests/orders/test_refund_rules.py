@@ -12,7 +12,8 @@ from stoa.orders.bodies import NewRefund, NewRefundLine, Portion
 from stoa.orders.contract import RefundExceedsPayment
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState, parts_of
 from stoa.orders.fulfillments import deliver, track
-from stoa.orders.refunds import Occasion, refund
+from stoa.orders.payments import Occasion, record
+from stoa.orders.refunds import refund
 from stoa.orders.rules import change_status
 from stoa.orders.update import order_of
 from stoa.rest.problems import ValidationFailed
@@ -27,12 +28,12 @@ def line(line_id: int, quantity: int, price: int = 0, **more: Any) -> LineState:
     return LineState(id=line_id, product_id=1, variant_id=line_id, quantity=quantity, unit_price=price, **texts, **more)
 
 
-def paid(*lines: LineState, **more: Any) -> OrderState:
-    known: dict[str, Any] = {"status": "processing", "payment_status": "paid", "currency": "USD", **more}
+def paid(*lines: LineState, amount: int | None = None, **more: Any) -> OrderState:
+    known: dict[str, Any] = {"status": "processing", "currency": "USD", **more}
     order = OrderState(
         lines=list(lines), contact=NO_CONTACT, placed_at=NOW, source={"app_id": 3, "name": "App"}, **known
     )
-    order.amount_paid = order.total
+    record(order, "payment", order.total if amount is None else amount, OCCASION, pointer="/payment")
     return order
 
 
@@ -84,8 +85,7 @@ def test_a_given_amount_is_divided_without_a_remainder(prices: list[int], amount
 
 
 def test_a_refund_above_the_payment_names_what_is_left() -> None:
-    order = paid(line(1, 3, 500))
-    order.amount_paid = 1200
+    order = paid(line(1, 3, 500), amount=1200)
     refund(order, NewRefund(line_items=[NewRefundLine(1, 2)]), OCCASION, 2)
     with pytest.raises(RefundExceedsPayment) as refused:
         refund(order, NewRefund(line_items=[NewRefundLine(1, 1)]), OCCASION, 2)

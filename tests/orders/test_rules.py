@@ -9,18 +9,18 @@ import pytest
 
 from stoa.events.outbox import Actor
 from stoa.orders.allocation import settle
-from stoa.orders.bodies import Portion
-from stoa.orders.contract import TRANSITIONS, IllegalTransition, OrderNotEditable, OrderNotPaid, PaymentStatus, Status
+from stoa.orders.balances import Figures, PaymentStatus
+from stoa.orders.bodies import Portion, SetPaymentStatus
+from stoa.orders.contract import TRANSITIONS, IllegalTransition, OrderNotEditable, OrderNotPaid, Status
 from stoa.orders.documents import LineState, OrderState
-from stoa.orders.refunds import Occasion, add_refund
+from stoa.orders.payments import PAYMENTS, Occasion, change_payment, record
+from stoa.orders.refunds import add_refund
 from stoa.orders.rules import (
     HOLDING,
     OPEN,
-    PAYMENTS,
     Traits,
     address_digest,
     basket_digest,
-    change_payment,
     change_status,
     check_editable,
     contribution,
@@ -33,6 +33,8 @@ from stoa.rest.problems import ValidationFailed
 NOW = "2026-03-01T10:00:00.000000Z"
 STATUSES: tuple[Status, ...] = get_args(Status)
 PAYMENT_STATUSES: tuple[PaymentStatus, ...] = get_args(PaymentStatus)
+SETTABLE: tuple[SetPaymentStatus, ...] = get_args(SetPaymentStatus)
+OCCASION = Occasion(NOW, Actor("operator"))
 
 
 def line(line_id: int, quantity: int = 2, *, fulfilled: int = 0, returned: int = 0, **more: Any) -> LineState:
@@ -62,10 +64,29 @@ def moved(before: OrderState, wanted: Status, *portions: tuple[int, int]) -> Ord
     return after
 
 
-def pay(paid: OrderState, wanted: PaymentStatus, refunded: int | None = None) -> None:
-    further = change_payment(paid, wanted, refunded)
+def pay(paid: OrderState, wanted: SetPaymentStatus, refunded: int | None = None) -> None:
+    further = change_payment(paid, wanted, refunded, OCCASION)
     if further:
-        add_refund(paid, further, Occasion(NOW, Actor("operator")), pointer="/amount_refunded")
+        add_refund(paid, further, OCCASION, pointer="/amount_refunded")
+
+
+def with_payment(unpaid: OrderState, amount: int | None = None) -> OrderState:
+    """The order with a payment of this amount, or of all that is due."""
+    record(unpaid, "payment", unpaid.figures.due if amount is None else amount, OCCASION, pointer="/payment/amount")
+    return unpaid
+
+
+def in_payment_status(wanted: PaymentStatus) -> OrderState:
+    """An order with a total of 2500 whose records give this payment status."""
+    made = order("processing")
+    if wanted in ("unpaid", "authorized", "failed", "voided"):
+        made.payment_mark = wanted
+        return made
+    with_payment(made, {"partially_paid": 500, "overpaid": 2600}.get(wanted, 2500))
+    if wanted in ("partially_refunded", "refunded"):
+        add_refund(made, 100 if wanted == "partially_refunded" else 2500, OCCASION, pointer="/refund")
+    assert made.payment_status == wanted
+    return made
 
 
 def effects(before: OrderState | None, after: OrderState, *, restock: bool = True) -> list[tuple[int, str, int, int]]:
@@ -83,7 +104,8 @@ def paid_order(status: Status) -> OrderState:
     shipped = status in ("shipped", "delivered", "completed", "returned")
     returned = status == "returned"
     lines = [line(n, n + 1, fulfilled=(n + 1) * shipped, returned=(n + 1) * returned) for n in (1, 2)]
-    return order(status, *lines, payment_status="paid")
+    paid = order(status, *lines)
+    return with_payment(paid, paid.total)
 
 
 @pytest.mark.parametrize(("status", "wanted"), list(product(STATUSES, STATUSES)))
@@ -106,14 +128,25 @@ def test_every_status_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("payment", PAYMENT_STATUSES)
-def test_an_order_is_completed_only_when_it_is_paid(payment: PaymentStatus) -> None:
-    before = order("processing", payment_status=payment)
-    if payment in ("paid", "partially_refunded", "refunded"):
+def test_an_order_is_completed_only_when_nothing_is_due(payment: PaymentStatus) -> None:
+    before = in_payment_status(payment)
+    if payment in ("paid", "overpaid", "partially_refunded", "refunded"):
         after = moved(before, "completed")
         assert (after.status, after.completed_at, after.fulfillment_status) == ("completed", NOW, "fulfilled")
     else:
-        with pytest.raises(OrderNotPaid):
+        with pytest.raises(OrderNotPaid) as refused:
             moved(before, "completed")
+        assert refused.value.members["amount_due"] == ("20.00" if payment == "partially_paid" else "25.00")
+
+
+def test_a_paid_order_that_grew_is_not_completed_before_the_rest_is_paid() -> None:
+    grown = with_payment(order("processing"))
+    add_refund(grown, 100, OCCASION, pointer="/refund")
+    grown.lines.append(line(3, 1))
+    with pytest.raises(OrderNotPaid):
+        moved(grown, "completed")
+    pay(grown, "paid")
+    assert moved(grown, "completed").status == "completed"
 
 
 def test_a_partial_shipment_keeps_the_status_until_the_rest_is_shipped() -> None:
@@ -180,13 +213,19 @@ def test_contact_and_amounts_can_change_only_while_the_order_is_open(status: Sta
 # --- payment ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("payment", "wanted"), list(product(PAYMENT_STATUSES, PAYMENT_STATUSES)))
-def test_only_the_payment_transitions_of_the_table_are_allowed(payment: PaymentStatus, wanted: PaymentStatus) -> None:
-    after = order(payment_status=payment, amount_paid=500)
+@pytest.mark.parametrize(("payment", "wanted"), list(product(PAYMENT_STATUSES, SETTABLE)))
+def test_only_the_payment_transitions_of_the_table_are_allowed(
+    payment: PaymentStatus, wanted: SetPaymentStatus
+) -> None:
+    after = in_payment_status(payment)
     refunded = 200 if wanted == "partially_refunded" else None
+    again = wanted == "paid" and payment in ("partially_refunded", "refunded")
+    if again:
+        after.lines.append(line(3, 1))  # now something is due
     if wanted == payment or wanted in PAYMENTS[payment]:
         pay(after, wanted, refunded)
-        assert after.payment_status == wanted
+        assert after.payment_status == ("partially_refunded" if again else wanted)
+        assert after.figures.due == 0 or wanted != "paid"
     else:
         with pytest.raises(IllegalTransition):
             pay(after, wanted, refunded)
@@ -194,11 +233,11 @@ def test_only_the_payment_transitions_of_the_table_are_allowed(payment: PaymentS
 
 def test_amounts_follow_the_payment_status() -> None:
     paid = order("pending", line(1, 2), shipping_total=300)
-    assert (paid.total, paid.amount_due) == (1300, 1300)
+    assert (paid.total, paid.figures.due) == (1300, 1300)
     pay(paid, "paid")
-    assert (paid.amount_paid, paid.amount_due) == (1300, 0)
+    assert (paid.amount_paid, paid.figures.due) == (1300, 0)
     pay(paid, "partially_refunded", 400)
-    assert (paid.amount_refunded, paid.amount_due) == (400, 0)
+    assert (paid.amount_refunded, paid.figures.due) == (400, 0)
     pay(paid, "partially_refunded", 900)
     assert paid.amount_refunded == 900
     pay(paid, "refunded")
@@ -206,7 +245,7 @@ def test_amounts_follow_the_payment_status() -> None:
 
 
 def test_a_partial_refund_without_an_amount_is_refused() -> None:
-    paid = order(payment_status="paid", amount_paid=2500)
+    paid = with_payment(order())
     with pytest.raises(ValidationFailed) as refused:
         pay(paid, "partially_refunded")
     assert [(f.pointer, f.code) for f in refused.value.faults] == [("/amount_refunded", "required")]
@@ -216,10 +255,56 @@ def test_a_partial_refund_without_an_amount_is_refused() -> None:
 
 
 def test_the_balance_counts_refunds_and_may_be_negative() -> None:
-    paid = order("pending", line(1, 2), payment_status="paid", amount_paid=2640)
-    assert (paid.total, paid.amount_due, paid.balance) == (1000, 0, -1640)
+    paid = with_payment(order("pending", line(1, 2)), 2640)
+    assert (paid.total, paid.figures.due, paid.figures.balance) == (1000, 0, -1640)
     pay(paid, "partially_refunded", 1640)
-    assert (paid.amount_due, paid.balance) == (0, 0)
+    assert (paid.figures.due, paid.figures.balance) == (0, 0)
+
+
+# Kept, paid and refunded, and the balance that the contract gives.
+BALANCES = [
+    (1000, 0, 0, 1000),  # not paid
+    (1000, 300, 0, 700),  # a deposit
+    (1000, 1000, 100, 0),  # a goodwill refund
+    (1500, 1000, 100, 500),  # a line of 500 was added after it
+    (0, 1000, 0, -1000),  # cancelled or returned
+    (0, 1000, 400, -600),  # and refunded in part
+    (0, 1000, 1000, 0),  # and refunded
+    (600, 1000, 500, 0),  # a part was returned, and more was refunded
+    (1500, 1000, 1000, 500),  # refunded, and then extended
+]
+
+
+@pytest.mark.parametrize(("kept", "paid", "refunded", "balance"), BALANCES)
+def test_the_balance_is_what_the_contract_says(kept: int, paid: int, refunded: int, balance: int) -> None:
+    assert Figures(kept, kept, paid, refunded).balance == balance
+
+
+def test_what_was_returned_or_cancelled_is_not_kept() -> None:
+    def kept(status: Status, *lines: LineState) -> int:
+        return order(status, *lines, shipping_total=300, discount_total=100).figures.kept
+
+    assert kept("delivered", line(1, 3, fulfilled=3), line(2, 1, fulfilled=1)) == 2200
+    assert kept("delivered", line(1, 3, fulfilled=3, returned=1, tax_total=1), line(2, 1)) == 2201 - 500
+    assert kept("delivered", line(1, 3, fulfilled=3, returned=3), line(2, 1, fulfilled=1)) == 700
+    assert kept("returned", line(1, 3, fulfilled=3, returned=3)) == 0
+    assert kept("cancelled", line(1, 3)) == 0
+    assert kept("cancelled", line(1, 3, fulfilled=2, returned=1)) == 700
+
+
+def test_a_payment_of_a_cancelled_order_needs_its_amount() -> None:
+    with pytest.raises(IllegalTransition, match="cannot move from unpaid to paid"):
+        pay(order("cancelled"), "paid")
+    late = with_payment(order("cancelled"), 2500)
+    assert (late.payment_status, late.figures.balance) == ("paid", -2500)
+
+
+def test_an_order_without_cost_is_paid_without_a_payment() -> None:
+    free = order("processing", line(1, 1, unit_price=0))
+    pay(free, "paid")
+    assert (free.payment_status, free.payments) == ("paid", [])
+    free.lines.append(line(2, 1))
+    assert free.payment_status == "unpaid"
 
 
 @pytest.mark.parametrize("refund", [0, 399, 1300, 1301])
@@ -235,21 +320,16 @@ def test_setting_paid_again_settles_an_order_that_grew() -> None:
     grown = order("processing", line(1, 2))
     pay(grown, "paid")
     grown.lines.append(line(2, 1, unit_price=700))
-    assert (grown.amount_paid, grown.amount_due) == (1000, 700)
+    assert (grown.amount_paid, grown.figures.due, grown.payment_status) == (1000, 700, "partially_paid")
     pay(grown, "paid")
-    assert (grown.amount_paid, grown.amount_due) == (1700, 0)
-
-
-@pytest.mark.parametrize("change", [{"status": "cancelled"}, {"status": "returned"}, {"payment_status": "voided"}])
-def test_nothing_is_due_once_no_payment_is_expected(change: dict[str, Any]) -> None:
-    assert msgspec.structs.replace(order(), **change).amount_due == 0
+    assert (grown.amount_paid, grown.figures.due, grown.payment_status) == (1700, 0, "paid")
 
 
 @pytest.mark.parametrize(
     ("status", "expected"), [("draft", (0, 0)), ("cancelled", (0, 0)), ("pending", (1, 70)), ("returned", (1, 70))]
 )
 def test_drafts_and_cancelled_orders_do_not_count_for_the_customer(status: Status, expected: tuple[int, int]) -> None:
-    paid = order("pending", amount_paid=100, payment_status="paid")
+    paid = with_payment(order("pending"), 100)
     pay(paid, "partially_refunded", 30)
     assert contribution(msgspec.structs.replace(paid, status=status)) == expected
     assert contribution(None) == (0, 0)
@@ -266,7 +346,7 @@ def test_a_new_order_reserves_stock_unless_it_is_a_draft(status: Status) -> None
 
 def chain(*statuses: Status) -> list[list[tuple[str, int, int]]]:
     """The stock effects of each step, for one line with a quantity of two."""
-    state = order(statuses[0], line(1, 2), payment_status="paid")
+    state = with_payment(order(statuses[0], line(1, 2)))
     steps = [[e[1:] for e in effects(None, state)]]
     for status in statuses[1:]:
         after = moved(state, status)

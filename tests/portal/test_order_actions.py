@@ -202,3 +202,48 @@ async def test_a_person_ships_from_a_location_voids_the_shipment_and_takes_units
     await act(maria, f"{url}/return", **{units: "1", "restock": "on", "location": "east"})
     await act(maria, f"{url}/refund", **{units: "1", "restock": "on", "location": "east", "shipping_amount": "0"})
     assert (await levels(shop, "LS-S"))["east"] == (2, 0)
+
+
+async def test_a_person_records_a_payment_in_parts(shop: Shop, maria: User, store_url: str, db: Database) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop, line_items=[{"sku": "LS-S", "quantity": 1}], payment_method="card")
+    url = f"{store_url}/orders/{order['id']}"
+    await maria.open(f"{url}/pay")
+    assert "59.00" in maria.text
+    await act(maria, f"{url}/pay", amount="20.00", method="cash", external_id="till-7", note="At the counter.")
+    assert maria.notice == "The payment was recorded."
+    now = await stored(shop, order)
+    assert (now["payment_status"], now["amount_due"], now["payments"][0]["external_id"]) == (
+        "partially_paid",
+        "39.00",
+        "till-7",
+    )
+    assert now["payments"][0]["actor"] == {"type": "account"}
+    assert "till-7" in (await maria.open(url)).text
+    for fields, faults in (
+        ({"amount": ""}, {"amount": "Enter the amount that was paid."}),
+        ({"amount": "0"}, {"amount": "Must be more than 0."}),
+        ({"amount": "5.00", "external_id": "till-7"}, {"external_id": "Belongs to record 1 of this order."}),
+    ):
+        await act(maria, f"{url}/pay", **fields)
+        assert maria.faults == faults
+    await act(maria, f"{url}/pay", amount="39.00")
+    assert (await stored(shop, order))["payment_status"] == "paid"
+    await maria.open(f"{url}/pay")
+    assert maria.notice.endswith("cannot be changed in this way now.")
+    actions = [each.action for each in await audit.newest(db, shop.store_id, 2)]
+    assert actions == ["order.payment_recorded"] * 2
+
+
+async def test_a_person_refunds_a_removed_line_item(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    extra = {"name": "Engraving", "unit_price": "7.00", "quantity": 1}
+    order = await place_order(shop, line_items=[{"sku": "LS-S", "quantity": 1}, extra], payment_status="paid")
+    gone = order["line_items"][1]["id"]
+    await shop.client.patch(f"/orders/{order['id']}/products/{gone}", json={"quantity": 0})
+    url = f"{store_url}/orders/{order['id']}"
+    await maria.open(url)
+    assert "Removed after payment" in maria.text
+    await act(maria, f"{url}/refund", **{f"quantities[{gone}]": "1"})
+    assert maria.notice == "Refunded 7.00 USD."
+    assert (await stored(shop, order))["balance"] == "0.00"

@@ -78,6 +78,7 @@ RACE = st.tuples(st.just("race"), st.lists(NEW, min_size=2, max_size=4))
 MOVE = st.tuples(st.just("move"), ANY, st.sampled_from(list(WAYS)), st.booleans())
 PART = st.tuples(st.just("part"), ANY, st.sampled_from(["shipped", "returned"]), st.integers(0, 2), SOME)
 PAY = st.tuples(st.just("pay"), ANY)
+DEPOSIT = st.tuples(st.just("deposit"), ANY, st.sampled_from([1, 100, 250, 5_000]))
 EDIT = st.tuples(st.just("edit"), ANY, st.integers(0, 2), st.integers(0, 5))
 ADD = st.tuples(st.just("add"), ANY, st.sampled_from(SKUS), SOME, st.booleans())
 COPY = st.tuples(st.just("copy"), ANY, st.sampled_from(["draft", "pending"]))
@@ -93,7 +94,8 @@ ADJUST = st.tuples(st.just("adjust"), st.sampled_from(SKUS), st.integers(-3, 5))
 STEPS = st.tuples(
     GROUP,
     st.lists(
-        st.one_of(GROUP, MOVE, MOVE, RACE, PART, REFUND, REPAY, DELIVER, PAY, EDIT, ADD, COPY, ADJUST), max_size=6
+        st.one_of(GROUP, MOVE, MOVE, RACE, PART, REFUND, REPAY, DELIVER, PAY, DEPOSIT, EDIT, ADD, COPY, ADJUST),
+        max_size=6,
     ),
 )
 # What happens to one order after it is paid: it is shipped, delivered, returned and refunded in parts.
@@ -123,6 +125,8 @@ NEXT = st.one_of(
     REFUND_PART,
     st.tuples(st.just("repay"), st.just(0), st.sampled_from([250, 700, None])),
     st.tuples(st.just("edit"), st.just(0), st.integers(0, 1), st.integers(0, 5)),
+    st.tuples(st.just("pay"), st.just(0)),
+    st.tuples(st.just("deposit"), st.just(0), st.sampled_from([1, 150, 900])),
 )
 AFTER = st.tuples(SHIP, st.lists(NEXT, min_size=3, max_size=9))
 
@@ -143,16 +147,30 @@ class Line:
     back: int = 0
     tax: int = TAX
     refunded: int = 0  # units
+    gone: int = 0  # units that were removed after a payment
+    worth: int = 0  # what their removal took from the total
     key: int = field(default_factory=lambda: next(_keys))
 
     @property
     def total(self) -> int:
         return PRICE * self.quantity + self.tax
 
+    def restore(self, units: int) -> None:
+        """Units that are added again were not removed, unless they are refunded."""
+        kept = max(self.gone - units, min(self.gone, self.refunded))
+        if self.gone:
+            self.worth = self.worth * kept // self.gone
+        self.gone = kept
+
     def share(self, units: int) -> int:
         """The part of the total for the next units."""
-        upto = self.refunded + units
-        return self.total * upto // self.quantity - self.total * self.refunded // self.quantity
+        return self.value(self.refunded + units) - self.value(self.refunded)
+
+    def value(self, units: int) -> int:
+        """What the first units get together: the removed ones, then the others."""
+        if self.gone and units <= self.gone:
+            return self.worth * units // self.gone
+        return self.worth + (self.total * (units - self.gone) // self.quantity if self.quantity else 0)
 
 
 @dataclass(frozen=True)
@@ -172,24 +190,49 @@ class Placed:
     customer: bool = False
     external_id: int | None = None
     version: int = 1
-    amount_paid: int = 0
-    refunds: list[int] = field(default_factory=list[int])
+    removed: list[Line] = field(default_factory=list[Line])  # as a whole
+    records: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])  # payments and refunds
     parcels: list[Parcel] = field(default_factory=list[Parcel])
     suspects: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
-        if self.paid and not self.amount_paid:
-            self.amount_paid = self.total
+        if self.paid and not self.records:
+            self.records.append(("payment", self.total))
 
     @property
     def total(self) -> int:
         return sum(line.total for line in self.lines)
 
     @property
+    def refunds(self) -> list[int]:
+        return [amount for kind, amount in self.records if kind == "refund"]
+
+    @property
+    def amount_paid(self) -> int:
+        return sum(amount for kind, amount in self.records if kind == "payment")
+
+    @property
+    def kept(self) -> int:
+        """The value of what was neither cancelled, removed nor returned."""
+        gone = [(x, x.back + (x.quantity - x.sent if self.status == "cancelled" else 0)) for x in self.lines]
+        if all(units == line.quantity for line, units in gone):
+            return 0
+        return max(0, self.total - sum(line.total * units // line.quantity for line, units in gone))
+
+    @property
+    def balance(self) -> int:
+        owed = max(0, self.amount_paid - self.kept)
+        return self.kept - self.amount_paid + min(sum(self.refunds), owed)
+
+    @property
     def payment_status(self) -> str:
-        if not self.refunds:
-            return "paid" if self.paid else "unpaid"
-        return "refunded" if sum(self.refunds) == self.amount_paid else "partially_refunded"
+        if self.refunds:
+            return "refunded" if sum(self.refunds) == self.amount_paid else "partially_refunded"
+        if not self.amount_paid:
+            return "unpaid"
+        if self.balance > 0:
+            return "partially_paid"
+        return "overpaid" if self.amount_paid > self.total else "paid"
 
     def basket(self) -> Counter[str]:
         units: Counter[str] = Counter()
@@ -324,7 +367,7 @@ class Model:
         # What was shipped can come back in any status.
         if not allowed and not (status == "returned" and part and any(line.sent for line in order.lines)):
             raise Refused("illegal_transition")
-        if status == "completed" and not order.paid:
+        if status == "completed" and order.balance > 0:
             raise Refused("order_not_paid")
         order.version += 1
         if status in ("shipped", "completed"):
@@ -378,15 +421,16 @@ class Model:
 
     def refund(self, number: int, index: int, units: int, restock: bool, shipping: int, amount: int | None) -> None:
         order = self.orders[number]
-        line = order.lines[index % len(order.lines)]
-        if units > line.quantity - line.refunded or (restock and units > line.sent - line.back):
+        lines = [*order.lines, *sorted(order.removed, key=lambda each: each.key)]
+        line = lines[index % len(lines)]
+        if units > line.quantity + line.gone - line.refunded or (restock and units > line.sent - line.back):
             raise Refused("validation_failed")
         whole = line.share(units) + shipping if amount is None else amount
         if shipping > whole:
             raise Refused("validation_failed")
         if whole > order.amount_paid - sum(order.refunds):
             raise Refused("refund_exceeds_payment")
-        order.refunds.append(whole)
+        order.records.append(("refund", whole))
         line.refunded += units
         order.version += 1
         if restock:
@@ -395,25 +439,27 @@ class Model:
     def repay(self, number: int, amount: int | None) -> None:
         """Refund all, or up to an amount, by the payment status."""
         order, before = self.orders[number], sum(self.orders[number].refunds)
-        wanted = "refunded" if amount is None else "partially_refunded"
-        ways = {"paid": ("partially_refunded", "refunded"), "partially_refunded": ("refunded",)}
-        if wanted != order.payment_status and wanted not in ways.get(order.payment_status, ()):
+        if order.payment_status == "unpaid" or (order.payment_status, amount is None) == ("refunded", False):
             raise Refused("illegal_transition")
         if amount is not None and not max(before, 1) <= amount < order.amount_paid:
             raise Refused("validation_failed")
         further = (order.amount_paid if amount is None else amount) - before
         if further:
-            order.refunds.append(further)
+            order.records.append(("refund", further))
             order.version += 1
 
     def pay(self, number: int) -> None:
-        """Pay the order, or the difference if it has grown since."""
+        """Pay what is due."""
         order = self.orders[number]
-        if order.refunds:
+        if order.payment_status == "paid":
+            return
+        if order.balance <= 0:
             raise Refused("illegal_transition")
-        amount = max(order.amount_paid, order.total)
-        order.version += (order.paid, order.amount_paid) != (True, amount)
-        order.paid, order.amount_paid = True, amount
+        self.deposit(number, order.balance)
+
+    def deposit(self, number: int, amount: int) -> None:
+        self.orders[number].records.append(("payment", amount))
+        self.orders[number].version += 1
 
     def edit(self, number: int, index: int, units: int) -> None:
         order = self.orders[number]
@@ -424,9 +470,16 @@ class Model:
             return
         if order.status not in EDITABLE:
             raise Refused("order_not_editable")
+        before = line.total
+        if units < line.quantity and order.amount_paid:
+            line.gone += line.quantity - units
+            line.worth += before - (PRICE * units + line.tax if units else 0)
+        elif units > line.quantity:
+            line.restore(units - line.quantity)
         line.quantity = units
         if not units:
             order.lines.remove(line)
+            order.removed += [line] if line.gone else []
         order.version += 1
         self.check()
 
@@ -439,6 +492,7 @@ class Model:
             order.lines.append(Line(sku, units, tax=0))
         else:
             twin.quantity += units
+            twin.restore(units)
         order.version += 1
         self.check()
 
@@ -547,6 +601,8 @@ class Desk:
             body = {"status": "delivered", "fulfillment_id": given[1]}
         elif kind == "refund":
             body = {"refund": await self.refund(number, *given[1:])}
+        elif kind == "deposit":
+            body = {"payment": {"amount": self.amount(given[1])}}
         elif kind == "repay" and given[1] is not None:
             body = {"payment_status": "partially_refunded", "amount_refunded": self.amount(given[1])}
         else:
@@ -556,7 +612,10 @@ class Desk:
     async def refund(
         self, number: int, index: int, units: int, restock: bool, shipping: int, amount: int | None
     ) -> dict[str, Any]:
-        line = {"line_item_id": await self.line(number, index), "quantity": units, "restock": restock}
+        order = (await self.shop.client.get(f"/orders/{self.ids[number]}")).json()["data"]
+        ids = [line["id"] for line in order["line_items"]]
+        ids += sorted({each["line_item_id"] for each in order["removed_line_items"]} - set(ids))
+        line = {"line_item_id": ids[index % len(ids)], "quantity": units, "restock": restock}
         amounts = {"shipping_amount": shipping or None, "amount": amount}
         sent = {name: self.amount(minor) for name, minor in amounts.items() if minor is not None}
         return {"line_items": [line], **sent}
@@ -633,7 +692,8 @@ def copied(model: Model) -> Model:
         replace(
             o,
             lines=[replace(x) for x in o.lines],
-            refunds=list(o.refunds),
+            removed=[replace(x) for x in o.removed],
+            records=list(o.records),
             parcels=list(o.parcels),
             suspects=set(o.suspects),
         )
@@ -674,13 +734,18 @@ async def assert_stock(desk: Desk, model: Model) -> None:
 
 
 def assert_money(desk: Desk, order: Placed, shown: dict[str, Any]) -> None:
-    """Refunds add up to the refunded amount, their lines to each refund, and nothing exceeds the payment."""
+    """All figures follow from the records; the lines of a refund add up to it, and no refund exceeds the payment."""
     refunded = sum(order.refunds)
     assert [refund["amount"] for refund in shown["refunds"]] == [desk.amount(each) for each in order.refunds]
     assert (shown["total"], shown["amount_paid"]) == (desk.amount(order.total), desk.amount(order.amount_paid))
     assert (shown["amount_refunded"], shown["payment_status"]) == (desk.amount(refunded), order.payment_status)
-    assert shown["balance"] == desk.amount(order.total - order.amount_paid + refunded)
+    assert (shown["balance"], shown["amount_due"]) == (desk.amount(order.balance), desk.amount(max(0, order.balance)))
     assert refunded <= order.amount_paid
+    gone = [(each["quantity"], each["amount"]) for each in shown["removed_line_items"]]
+    lines = [line for line in (*order.lines, *order.removed) if line.gone]
+    assert sorted(gone) == sorted((line.gone, desk.amount(line.worth)) for line in lines)
+    records = [(each["id"], each["kind"], each["amount"]) for each in shown["payments"]]
+    assert records == [(n, kind, desk.amount(amount)) for n, (kind, amount) in enumerate(order.records, 1)]
     for refund in shown["refunds"]:
         parts = [refund["shipping_amount"], *(line["amount"] for line in refund["line_items"])]
         assert not refund["line_items"] or sum(map(Decimal, parts)) == Decimal(refund["amount"])

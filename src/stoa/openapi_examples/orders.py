@@ -41,9 +41,10 @@ from stoa.orders.events import (
 )
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.line_items import LineChanges
+from stoa.orders.payments import Occasion, change_payment
 from stoa.orders.queries import Offer
-from stoa.orders.refunds import Occasion, refund
-from stoa.orders.rules import change_payment, change_status, likeness, traits_of
+from stoa.orders.refunds import refund
+from stoa.orders.rules import change_status, likeness, traits_of
 from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge
@@ -179,7 +180,7 @@ def _changed() -> OrderState:
 
 def _paid() -> OrderState:
     order, patch = _placed(), examples.STATUS_CHANGE
-    change_payment(order, patch["payment_status"], None)
+    change_payment(order, patch["payment_status"], None, _OCCASION)
     change_status(order, patch["status"], [], UPDATED_AT, None)
     return order
 

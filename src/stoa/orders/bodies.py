@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.customers.lookup import InlineCustomer
 from stoa.inventory.contract import LocationCode
-from stoa.orders.contract import Contact, OrderAddress, PaymentStatus, Status, Visibility
+from stoa.orders.contract import Contact, OrderAddress, Status, Visibility
 from stoa.orders.line_items import DISCOUNTS, MOST_LINES, TAX_LINES, Discounts, Id, NewLine, TaxLines, Units
 from stoa.orders.records import MOST_FULFILLMENTS
 from stoa.rest.checks import Money, Time
@@ -15,6 +15,8 @@ from stoa.rest.fields import Metadata, MetadataChanges, Name, Short, Tag, Url
 from stoa.rest.scopes import requires
 
 Long = Annotated[str, Meta(max_length=5_000)]
+# Other payment statuses follow from the records.
+SetPaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
 Tags = Annotated[list[Tag], Meta(max_length=250)]
 READ_CUSTOMERS = "customers:read"
 WINDOW_HOURS, LONGEST_WINDOW_HOURS = 24, 168
@@ -40,7 +42,9 @@ class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
     ] = "pending"
     payment_status: Annotated[
         Literal["unpaid", "authorized", "paid", "failed", "voided"],
-        Meta(description="The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid."),
+        Meta(
+            description="The first payment status; `unpaid` by default. With `paid`, a payment of the whole total is recorded."
+        ),
     ] = "unpaid"
     currency: Annotated[
         Annotated[str, Meta(min_length=3, max_length=3)] | None,
@@ -133,7 +137,7 @@ _STATUS_ENDPOINT = "PUT /orders/{order_id}/status"
 # Fields that have an endpoint of their own.
 ORDER_ELSEWHERE = {
     **dict.fromkeys(("status", "payment_status", "tracking", "cancel_reason", "amount_refunded"), _STATUS_ENDPOINT),
-    **dict.fromkeys(("fulfillments", "refunds"), _STATUS_ENDPOINT),
+    **dict.fromkeys(("fulfillments", "refunds", "payments", "removed_line_items"), _STATUS_ENDPOINT),
     "line_items": "PATCH /orders/{order_id}/products/{line_item_id}",
 }
 
@@ -193,7 +197,10 @@ class NewRefundLine(msgspec.Struct, forbid_unknown_fields=True):
 
     line_item_id: Annotated[Id, Meta(description="The id of a line item of the order. Send each at most once.")]
     quantity: Annotated[
-        Units, Meta(description="The units to refund: at most the quantity of the line item minus refunded units.")
+        Units,
+        Meta(
+            description="The units to refund: at most those of the line item and those that were removed from it, minus refunded units."
+        ),
     ]
     restock: Annotated[
         bool,
@@ -231,21 +238,34 @@ class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
     ) = None
     reason: Annotated[str, Meta(max_length=255, description="Why the money is refunded, in a few words.")] | None = None
     note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
+    method: Short | None = None
+    external_id: Name | None = None
+
+
+class NewPayment(msgspec.Struct, forbid_unknown_fields=True):
+    """Money that the customer paid: all that is due, a part such as a deposit, or more."""
+
+    amount: Annotated[Money, Meta(description="The paid amount, more than 0.")]
+    method: Annotated[
+        Short | None, Meta(description="How it was paid, such as `card`; by default the order's `payment_method`.")
+    ] = None
+    external_id: Name | None = None
+    note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
 
 
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
-    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
+    """A change of the order's status, its payment status, a payment, the tracking of a shipment, a refund, or several of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all refunds."""
 
     status: Annotated[
         Status | None,
         Meta(
-            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `tracking`, `refund` or `void` is sent."
+            description="The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required unless `payment_status`, `payment`, `tracking`, `refund` or `void` is sent."
         ),
     ] = None
     payment_status: Annotated[
-        PaymentStatus | None,
+        SetPaymentStatus | None,
         Meta(
-            description="The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."
+            description="The payment status to move to. `paid` records a payment of `amount_due`. Not allowed with `payment` or `refund`."
         ),
     ] = None
     amount_refunded: Annotated[
@@ -265,6 +285,7 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True):
         ]
         | None
     ) = None
+    payment: Annotated[NewPayment | None, Meta(description="A payment; `payment_status` follows from it.")] = None
     refund: Annotated[NewRefund | None, Meta(description="A refund; `payment_status` follows from it.")] = None
     tracking: Annotated[
         NewTracking | UnsetType | None,

@@ -24,8 +24,19 @@ from stoa.customers.contract import (
     Longitude,
     Phone,
 )
+from stoa.db.editions import added
+from stoa.orders.balances import PaymentStatus
 from stoa.orders.line_items import MOST_LINES, Discount, LineItem, TaxLine, Totals
-from stoa.orders.records import MOST_FULFILLMENTS, MOST_REFUNDS, Fulfillment, Refund, Tracking
+from stoa.orders.records import (
+    MOST_FULFILLMENTS,
+    MOST_PAYMENTS,
+    MOST_REFUNDS,
+    Fulfillment,
+    Payment,
+    Refund,
+    RemovedLine,
+    Tracking,
+)
 from stoa.rest.checks import Money, Time
 from stoa.rest.fields import CreatedAt, Short, ShownMetadata, UpdatedAt, Version
 from stoa.rest.problems import Refusal
@@ -33,7 +44,6 @@ from stoa.rest.problems import Refusal
 Status = Literal[
     "draft", "pending", "processing", "on_hold", "shipped", "delivered", "completed", "cancelled", "returned"
 ]
-PaymentStatus = Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
 FulfillmentStatus = Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]
 EntryType = Literal["comment", "status_change", "edit", "system"]
 Visibility = Literal["internal", "customer"]
@@ -118,7 +128,7 @@ class Order(msgspec.Struct):
     payment_status: Annotated[
         PaymentStatus,
         Meta(
-            description="The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money."
+            description="Follows from `payments`. Once something is refunded: `refunded` if all that was paid is, else `partially_refunded`. Otherwise `partially_paid` while something is due, `overpaid` if more was paid than `total`, and `paid`. Before the first payment, it is what an app set: `unpaid`, `authorized`, `failed` or `voided`. Stoa itself collects no money."
         ),
     ]
     fulfillment_status: Annotated[
@@ -169,15 +179,19 @@ class Order(msgspec.Struct):
     ]
     amount_paid: Annotated[
         Money,
-        Meta(description="The amount that was paid, before refunds. The payment status `paid` raises it to `total`."),
+        Meta(description="The amount that was paid, before refunds: the sum of `payments` of the kind `payment`."),
     ]
     amount_refunded: Annotated[
         Money, Meta(description="The amount that was refunded: the sum of `refunds`, at most `amount_paid`.")
     ]
-    amount_due: Annotated[Money, Meta(description="The amount still to be collected; never less than 0.")]
+    amount_due: Annotated[
+        Money, Meta(description="The amount still to be collected: `balance`, or 0 if that is negative.")
+    ]
     balance: Annotated[
         Money,
-        Meta(description="`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."),
+        Meta(
+            description="What the customer owes; negative if the shop owes the customer. It is what is kept, minus `amount_paid`, plus `amount_refunded` as far as more was paid than is kept. Kept is the part of `total` for units that were neither cancelled nor returned."
+        ),
     ]
     prices_include_tax: Annotated[
         bool,
@@ -287,6 +301,20 @@ class Order(msgspec.Struct):
     created_at: CreatedAt
     updated_at: UpdatedAt
     version: Version
+    payments: Annotated[
+        list[Payment],
+        added(2),
+        Meta(
+            description=f"The payments and refunds, oldest first, at most {MOST_PAYMENTS} payments and {MOST_REFUNDS} refunds. All sums about money follow from them."
+        ),
+    ] = []
+    removed_line_items: Annotated[
+        list[RemovedLine],
+        added(2),
+        Meta(
+            description="The units that were removed from the order after something was paid. They are not part of `line_items` and `total`, and can be refunded by line."
+        ),
+    ] = []
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------
@@ -305,9 +333,15 @@ class OrderNotEditable(Refusal):
 
 
 class OrderNotPaid(Refusal):
-    """Only a paid order, or one whose total is 0, can be completed. Change `payment_status` first, or in the same request."""
+    """An order with money due cannot be completed. `amount_due` is the amount. Send `payment`, or `payment_status` with `paid`, first or in the same request."""
 
     status, code, title = 409, "order_not_paid", "The order is not paid"
+
+
+class PaymentAlreadyRecorded(Refusal):
+    """A payment or refund of the order has the same `external_id`, so it is the same transaction. `payment` is that record."""
+
+    status, code, title = 409, "payment_already_recorded", "The payment is already recorded"
 
 
 class RefundExceedsPayment(Refusal):

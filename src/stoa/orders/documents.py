@@ -10,15 +10,16 @@ import msgspec
 from stoa import money, terms
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, PaymentStatus, Status
+from stoa.orders.balances import Figures, PaymentMark, PaymentStatus, share_of
+from stoa.orders.contract import HOLDING, TRANSITIONS, FulfillmentStatus, Status
 from stoa.orders.line_items import Allocation
-from stoa.orders.records import FulfillmentState, RefundState, records_of, tracking_of
+from stoa.orders.records import FulfillmentState, PaymentState, RefundState, RemovedUnits, records_of, tracking_of
 from stoa.products.contract import WeightUnit
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
 
-_NO_RECORDS = ',"fulfillments":[],"refunds":[]'
+_NO_RECORDS = ',"fulfillments":[],"refunds":[],"payments":[],"removed_line_items":[]'
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
 
@@ -82,14 +83,13 @@ class OrderState(msgspec.Struct, kw_only=True):
     external_id: str | None = None
     source: dict[str, Any] = {}
     status: Status
-    payment_status: PaymentStatus = "unpaid"
+    payment_mark: PaymentMark = "unpaid"  # what an app set; it counts until something is paid
     currency: str
     customer_id: int | None = None
     lines: list[LineState]
     discount_total: int = 0
     shipping_total: int = 0
     tax_total: int = 0
-    amount_paid: int = 0
     shipping_method: str | None = None
     payment_method: str | None = None
     tags: list[str] = []
@@ -103,6 +103,8 @@ class OrderState(msgspec.Struct, kw_only=True):
     billing_address: dict[str, Any] | None = None
     fulfillments: list[FulfillmentState] = []
     refunds: list[RefundState] = []
+    payments: list[PaymentState] = []  # each refund has its record too
+    removed_line_items: list[RemovedUnits] = []
     parcels: list[dict[str, Any]] = []  # tracking that was added without a fulfillment
     note: str | None = None
     metadata: dict[str, Any] = {}
@@ -131,8 +133,43 @@ class OrderState(msgspec.Struct, kw_only=True):
         return total if self.prices_include_tax else total + self.tax_total
 
     @property
+    def figures(self) -> Figures:
+        return self.figures_of(self.total)
+
+    def figures_of(self, total: int) -> Figures:
+        paid = refunded = 0
+        for each in self.payments:
+            if each.kind == "payment":
+                paid += each.amount
+            else:
+                refunded += each.amount
+        return Figures(total, self._kept(total), paid, refunded)
+
+    def _kept(self, total: int) -> int:
+        """The part of the total for units that were neither cancelled nor returned.
+
+        The amounts of the order as a whole count in full as long as one unit is kept.
+        """
+        cancelled = self.status == "cancelled"
+        lost, kept = 0, False
+        for line in self.lines:
+            gone = line.returned_quantity + (line.open_quantity if cancelled else 0)
+            if gone:
+                lost += share_of(line.total, gone, line.quantity)
+            kept = kept or gone < line.quantity
+        return max(0, total - lost) if kept else 0
+
+    @property
+    def amount_paid(self) -> int:
+        return sum(each.amount for each in self.payments if each.kind == "payment")
+
+    @property
     def amount_refunded(self) -> int:
-        return sum(refund.amount for refund in self.refunds)
+        return sum(each.amount for each in self.payments if each.kind == "refund")
+
+    @property
+    def payment_status(self) -> PaymentStatus:
+        return self.figures.payment_status(self.payment_mark)
 
     @property
     def tracking(self) -> list[dict[str, Any]]:
@@ -140,18 +177,6 @@ class OrderState(msgspec.Struct, kw_only=True):
         if not self.fulfillments:
             return self.parcels
         return [*tracking_of(self.fulfillments), *self.parcels]
-
-    @property
-    def amount_due(self) -> int:
-        """The amount to be paid; zero once no payment is expected any more."""
-        if self.status in ("cancelled", "returned") or self.payment_status == "voided":
-            return 0
-        return max(0, self.total - self.amount_paid)
-
-    @property
-    def balance(self) -> int:
-        """What the customer has not paid of the total, after refunds; negative if the shop owes money."""
-        return self.total - self.amount_paid + self.amount_refunded
 
     @property
     def fulfillment_status(self) -> FulfillmentStatus:
@@ -183,6 +208,13 @@ class OrderState(msgspec.Struct, kw_only=True):
                 if line.variant_id is not None and line.tracked:
                     line.allocations = [Allocation(DEFAULT_LOCATION, line.quantity)]
 
+    def place(self, now: str) -> None:
+        """Set the time of a new order, and of the payments that came with it."""
+        self.placed_at = now
+        self.payments = [
+            each if each.created_at else msgspec.structs.replace(each, created_at=now) for each in self.payments
+        ]
+
     def line(self, line_id: int) -> LineState | None:
         return next((line for line in self.lines if line.id == line_id), None)
 
@@ -197,8 +229,13 @@ class Parts(msgspec.Struct):
 
 def parts_of(order: OrderState, digits: int) -> Parts:
     records = _NO_RECORDS
-    if order.fulfillments or order.refunds:
-        records = "," + json_of(records_of(order.fulfillments, order.refunds, digits))[1:-1]
+    if order.fulfillments or order.payments:
+        records = (
+            ","
+            + json_of(records_of(order.fulfillments, order.refunds, order.payments, order.removed_line_items, digits))[
+                1:-1
+            ]
+        )
     return Parts(
         head="," + json_of(purchase(order, digits))[1:-1] + records + _members(order.unknown),
         lines=json_of([line_document(line, digits) for line in order.lines]),
@@ -219,7 +256,7 @@ def check_size(parts: Parts) -> None:
 def document_of(order: OrderState, digits: int) -> dict[str, Any]:
     """An order as callers see it, without counts, times and version."""
     lines = [line_document(line, digits) for line in order.lines]
-    records = records_of(order.fulfillments, order.refunds, digits)
+    records = records_of(order.fulfillments, order.refunds, order.payments, order.removed_line_items, digits)
     return {**purchase(order, digits), **records, "line_items": lines, **person(order)}
 
 
@@ -246,13 +283,14 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         items_tax += line.tax_total
     discount, shipping, tax = text(order.discount_total), text(order.shipping_total), text(order.tax_total)
     subtotal = order.subtotal
-    total = text(order.total_of(subtotal))
+    figures = order.figures_of(order.total_of(subtotal))
+    total = text(figures.total)
     return {
         "number": order.number,
         "external_id": order.external_id,
         "source": order.source,
         "status": order.status,
-        "payment_status": order.payment_status,
+        "payment_status": figures.payment_status(order.payment_mark),
         "fulfillment_status": order.fulfillment_status,
         "allowed_transitions": TRANSITIONS[order.status],
         "currency": order.currency,
@@ -262,10 +300,10 @@ def purchase(order: OrderState, digits: int) -> dict[str, Any]:
         "shipping_total": shipping,
         "tax_total": tax,
         "total": total,
-        "amount_paid": text(order.amount_paid),
-        "amount_refunded": text(order.amount_refunded),
-        "amount_due": text(order.amount_due),
-        "balance": text(order.balance),
+        "amount_paid": text(figures.paid),
+        "amount_refunded": text(figures.refunded),
+        "amount_due": text(figures.due),
+        "balance": text(figures.balance),
         "prices_include_tax": order.prices_include_tax,
         "totals": {
             "items": text(items),

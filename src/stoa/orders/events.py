@@ -16,14 +16,14 @@ _STATUS_FIELDS = frozenset(
     | {"completed_at"}
 )
 _PAYMENT_FIELDS = frozenset({"payment_status", "amount_paid", "amount_refunded"})
-_LINE_FIELDS = frozenset({"line_items", "subtotal"})
+_LINE_FIELDS = frozenset({"line_items", "subtotal", "removed_line_items"})
 _QUANTITIES = ("fulfilled_quantity", "returned_quantity")
 _BY_STATUS = (*_QUANTITIES, "allocations")
 # Derived fields alone cause no event; they are included in the event of the change that causes them.
 _DERIVED = frozenset({"allowed_transitions", "suspected_duplicates_count"})
 _SUMS = frozenset({"total", "totals", "amount_due", "balance"})
 # Lists of which a change shows only the entries that differ.
-_RECORDS = ("fulfillments", "refunds")
+_RECORDS = ("fulfillments", "refunds", "payments")
 # An order never changes these.
 _FIXED = frozenset({"id", "number", "currency", "source", "duplicate_of", "created_at", "updated_at", "version"})
 
@@ -70,6 +70,14 @@ class OrderFulfillmentUpdated(Event):
     recorded = OrderFulfilled.recorded
 
 
+class OrderPaymentRecorded(Event):
+    """Money was paid; `changes.payments` has the new payment."""
+
+    name, scope, resource_type = "order.payment_recorded", "orders:read", "order"
+    resource = Order
+    recorded = _PAYMENT_FIELDS | _SUMS | {"payments"}
+
+
 class OrderRefunded(Event):
     """Money was refunded; `changes.refunds` has the new refund."""
 
@@ -92,7 +100,7 @@ class OrderProductsChanged(Event):
     name, scope, resource_type = "order.products_changed", "orders:read", "order"
     resource = Order
     # Status changes have the sums of the quantities of all line items.
-    recorded = _SUMS | {"subtotal", "line_items"}
+    recorded = _SUMS | _LINE_FIELDS
     unrecorded = frozenset(f"line_items.{name}" for name in _BY_STATUS)
 
 
@@ -158,7 +166,7 @@ def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:
 
 
 def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
-    """The events of new and changed fulfillments and of a new refund."""
+    """The events of new and changed fulfillments, of a new payment and of a new refund."""
     events: list[tuple[type[Event], Changes]] = []
     if "fulfillments" in changes:
         old, new = changes["fulfillments"]
@@ -168,6 +176,10 @@ def _record_events(changes: Changes) -> list[tuple[type[Event], Changes]]:
         if old:
             changed = [each for each in new if each["id"] in known]
             events.append((OrderFulfillmentUpdated, {"fulfillments": (old, changed), **along}))
+    if "payments" in changes:
+        paid = [each for each in changes["payments"][1] if each["kind"] == "payment"]
+        along = {name: pair for name, pair in changes.items() if name in _PAYMENT_FIELDS | _SUMS}
+        events += [(OrderPaymentRecorded, {"payments": ([], [each]), **along}) for each in paid]
     if "refunds" in changes:
         names = {"refunds", *_PAYMENT_FIELDS, *_SUMS}
         events.append((OrderRefunded, {name: pair for name, pair in changes.items() if name in names}))

@@ -10,7 +10,13 @@ from stoa.orders.line_items import LineItem
 # The members about the buyer, which an erasure empties.
 PERSON = frozenset({"contact", "shipping_address", "billing_address", "tracking", "note", "metadata"})
 PARTS = (
-    Part("order_head", "head", Order, frozenset(Order.__struct_fields__) - PERSON - {"line_items"}),
+    Part(
+        "order_purchase",
+        "head",
+        Order,
+        frozenset(Order.__struct_fields__) - PERSON - {"line_items"},
+        derived=("head_with_payments", "lines"),
+    ),
     Part("order_items", "lines", LineItem, items=True),
     Part("order_person", "person", Order, PERSON),
 )
@@ -62,6 +68,7 @@ class OrderRow(OrderColumns):
     number: int
     placed_at: datetime
     duplicate_of: int | None
+    fulfillment_status: str
 
 
 class PlacementRow(InputRow):
@@ -92,6 +99,8 @@ class NewLineRow(InputRow):
     variant_id: int | None
     sku: str | None
     quantity: int
+    fulfilled_quantity: int  # of a historical order
+    returned_quantity: int
     reserved: int
     elsewhere: int  # of the reserved units, those at locations other than the default
 

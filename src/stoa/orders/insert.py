@@ -77,7 +77,7 @@ async def number(autocommit: Executor, store_id: int, placements: Sequence[Place
     first = drawn.last - len(placements) + 1
     for index, (each, order_id) in enumerate(zip(placements, drawn.order_ids, strict=True)):
         each.order.id, each.order.number = order_id, first + index
-        each.order.placed_at = time_text(each.placed_at or drawn.moment)
+        each.order.place(time_text(each.placed_at or drawn.moment))
     return drawn.moment
 
 
@@ -177,6 +177,7 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.O
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
         duplicate_of=order.duplicate_of,
+        fulfillment_status=order.fulfillment_status,
     )
 
 
@@ -228,6 +229,8 @@ def _line_rows(order: OrderState) -> list[input_rows.NewLineRow]:
             variant_id=line.variant_id,
             sku=line.sku,
             quantity=line.quantity,
+            fulfilled_quantity=line.fulfilled_quantity,
+            returned_quantity=line.returned_quantity,
             reserved=line.allocated,
             elsewhere=sum(each.quantity for each in line.allocations if each.location != DEFAULT_LOCATION),
         )

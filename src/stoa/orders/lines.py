@@ -14,6 +14,7 @@ from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
 from stoa.orders.line_items import MOST_LINES, MOST_UNITS, AddedLine, AddedLines, LineChanges
 from stoa.orders.placement import locations_of
+from stoa.orders.removals import note_removals
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
@@ -160,6 +161,7 @@ async def _change(call: Call, before: OrderState, order: OrderState, pointers: d
     faults = sum_faults(order, pointers, digits, call.patch)
     if faults:
         raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
+    note_removals(before, order)
     changes = differences(document_of(before, digits), document_of(order, digits))
     consequences = Consequences(
         events=events_of(changes),

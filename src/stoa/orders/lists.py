@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import EmailText, PhoneText
-from stoa.orders.contract import DuplicateReason, EntryType, FulfillmentStatus, PaymentStatus, Status, Visibility
+from stoa.orders.balances import PaymentStatus
+from stoa.orders.contract import DuplicateReason, EntryType, FulfillmentStatus, Status, Visibility
 from stoa.rest.checks import Money
 from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import (
@@ -45,6 +46,8 @@ ORDERS = ListOf(
         "created_at": MomentRange(
             description="The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier."
         ),
+        "paid_at": MomentRange(description="The time of the newest payment, or a range of it."),
+        "refunded_at": MomentRange(description="The time of the newest refund, or a range of it."),
         "tag": Term(kind="tag", description="Orders with this tag, ignoring case."),
         "q": Words(
             description="Each word must be the beginning of a word of the contact's name or email address, or of the order number."

@@ -1,4 +1,4 @@
-"""The fulfillments and refunds of an order: as callers see them, in memory, and in the stored document."""
+"""The fulfillments, refunds, payments and removed units of an order: as callers see them, in memory, and in the stored document."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -15,7 +15,8 @@ from stoa.rest.checks import Money, Time
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 ShipmentStatus = Literal["shipped", "delivered"]
-MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = 100
+PaymentKind = Literal["payment", "refund"]
+MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = MOST_PAYMENTS = 100
 CARRIER = Meta(description="The name of the carrier; null if it was not sent.")
 TRACKING_NUMBER = Meta(description="The carrier's tracking number; null if it was not sent.")
 TRACKING_URL = Meta(description="A page that shows where the parcel is; null if it was not sent.")
@@ -129,6 +130,41 @@ class Refund(msgspec.Struct):
     created_at: Annotated[Time, Meta(description="The time of the refund.")]
 
 
+class Payment(msgspec.Struct):
+    """Money that was paid or refunded. `amount_paid` and `amount_refunded` of the order are the sums of these records."""
+
+    id: Annotated[int, Meta(description="1, 2, 3 and so on within the order, over both kinds. It never changes.")]
+    kind: Annotated[
+        PaymentKind,
+        Meta(description="`payment` from the customer, or `refund` to the customer. Each of `refunds` has one."),
+    ]
+    amount: Annotated[Money, Meta(description="The paid or refunded money, more than 0.")]
+    method: Annotated[
+        str | None, Meta(description="How it was paid, such as `card`; null if unknown. Stoa does not interpret it.")
+    ]
+    external_id: Annotated[
+        str | None,
+        Meta(
+            description="The id of the transaction in your payment system, unique within the order; null if not sent."
+        ),
+    ]
+    note: Annotated[
+        str | None, Meta(description="A note for staff; null if not sent, and after the customer is erased.")
+    ]
+    actor: Annotated[Actor, Meta(description="The app, person or operator that recorded it.")]
+    created_at: Annotated[Time, Meta(description="The time at which it was recorded; with a new order, `placed_at`.")]
+
+
+class RemovedLine(msgspec.Struct):
+    """Units that were removed from a line item after something was paid for the order. They can be refunded by line."""
+
+    line_item_id: Annotated[int, Meta(description="The id of the line item, which may still have other units.")]
+    sku: Annotated[str | None, Meta(description="The SKU of the variant; null if it has none.")]
+    name: Annotated[str, Meta(description="The name of the product, or of the custom line item.")]
+    quantity: Annotated[int, Meta(description="The removed units, without those that were added again.")]
+    amount: Annotated[Money, Meta(description="What their removal took from the `total` of the line item.")]
+
+
 # --- in memory -------------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +212,54 @@ class RefundState(msgspec.Struct, frozen=True):
     unknown: dict[str, Any] = {}
 
 
-def records_of(fulfillments: Sequence[FulfillmentState], refunds: Sequence[RefundState], digits: int) -> dict[str, Any]:
+class RemovedUnits(msgspec.Struct, frozen=True):
+    line_item_id: int
+    sku: str | None
+    name: str
+    quantity: int
+    amount: int
+    unknown: dict[str, Any] = {}
+
+
+class PaymentState(msgspec.Struct, frozen=True):
+    """Money that was paid or refunded. A record never changes."""
+
+    id: int
+    kind: PaymentKind
+    amount: int
+    method: str | None
+    external_id: str | None
+    note: str | None
+    actor: Actor
+    created_at: str  # empty until a new order is placed
+    unknown: dict[str, Any] = {}
+
+
+def amount_document(record: PaymentState | RemovedUnits, digits: int) -> dict[str, Any]:
+    """A record with one amount as callers see it."""
+    return {**_joined(msgspec.to_builtins(record)), "amount": money.to_text(record.amount, digits)}
+
+
+def payments_of(members: Mapping[str, Any], digits: int) -> list[PaymentState]:
+    return [_amount_record(each, PaymentState, digits) for each in members["payments"]]
+
+
+def removed_of(members: Mapping[str, Any], digits: int) -> list[RemovedUnits]:
+    return [_amount_record(each, RemovedUnits, digits) for each in members["removed_line_items"]]
+
+
+def _amount_record(document: dict[str, Any], kind: type[Record], digits: int) -> Record:
+    amount = money.to_minor(Decimal(document["amount"]), digits)
+    return msgspec.convert({**_split(document, kind), "amount": amount}, kind)
+
+
+def records_of(
+    fulfillments: Sequence[FulfillmentState],
+    refunds: Sequence[RefundState],
+    payments: Sequence[PaymentState],
+    removed: Sequence[RemovedUnits],
+    digits: int,
+) -> dict[str, Any]:
     """The members of the document, in the order of the contract."""
 
     def text(minor: int) -> str:
@@ -185,6 +268,8 @@ def records_of(fulfillments: Sequence[FulfillmentState], refunds: Sequence[Refun
     return {
         "fulfillments": [_document(each) for each in fulfillments],
         "refunds": [_converted(_document(refund), text) for refund in refunds],
+        "payments": [amount_document(each, digits) for each in payments],
+        "removed_line_items": [amount_document(each, digits) for each in removed],
     }
 
 

@@ -2,25 +2,15 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from stoa import money
-from stoa.events.outbox import Actor
 from stoa.orders.bodies import NewRefund
 from stoa.orders.contract import RefundExceedsPayment
-from stoa.orders.documents import LineState, OrderState
+from stoa.orders.documents import OrderState
 from stoa.orders.fulfillments import Units, take_back
+from stoa.orders.payments import Occasion, check_external_id, record
 from stoa.orders.records import MOST_REFUNDS, RefundedUnits, RefundState
+from stoa.orders.removals import Refundable, refundable, refunded_units
 from stoa.rest.problems import Fault, ValidationFailed, counted
-
-
-class Occasion(msgspec.Struct, frozen=True):
-    """When a refund is made, by whom, and why."""
-
-    now: str
-    actor: Actor
-    reason: str | None = None
-    note: str | None = None
 
 
 def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int) -> None:
@@ -30,6 +20,7 @@ def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int)
     shares = [_share(order, line, quantity) for line, quantity in lines]
     amount = money.to_minor(given.amount, digits) if given.amount is not None else sum(shares) + shipping
     _check_amount(order, given, amount, shipping, digits)
+    check_external_id(order, occasion.external_id, "/refund/external_id", digits)
     if given.amount is not None:
         shares = _divided(amount - shipping, shares if any(shares) else [quantity for _, quantity in lines])
     units = [
@@ -38,7 +29,9 @@ def refund(order: OrderState, given: NewRefund, occasion: Occasion, digits: int)
     ]
     add_refund(order, amount, occasion, pointer="/refund", shipping=shipping, units=units)
     restocked = [
-        Units(*pair, each.location) for pair, each in zip(lines, given.line_items, strict=True) if each.restock
+        Units(line.line, quantity, each.location)
+        for (line, quantity), each in zip(lines, given.line_items, strict=True)
+        if each.restock and line.line is not None
     ]
     if restocked:
         take_back(order, restocked)
@@ -70,15 +63,15 @@ def add_refund(
         created_at=occasion.now,
     )
     order.refunds = [*order.refunds, new]
-    order.payment_status = "refunded" if order.amount_refunded == order.amount_paid else "partially_refunded"
+    record(order, "refund", amount, occasion, pointer=pointer)
 
 
-def _lines(order: OrderState, given: NewRefund) -> list[tuple[LineState, int]]:
+def _lines(order: OrderState, given: NewRefund) -> list[tuple[Refundable, int]]:
     """The lines to refund with their units; refuses lines of other orders and more units than are left."""
     faults: list[Fault] = []
-    found: dict[int, tuple[LineState, int]] = {}
+    found: dict[int, tuple[Refundable, int]] = {}
     for index, each in enumerate(given.line_items):
-        at, line = f"/refund/line_items/{index}", order.line(each.line_item_id)
+        at, line = f"/refund/line_items/{index}", refundable(order, each.line_item_id)
         if line is None:
             words = "must be the id of a line item of this order"
             faults.append(Fault(f"{at}/line_item_id", "not_found", words))
@@ -87,11 +80,11 @@ def _lines(order: OrderState, given: NewRefund) -> list[tuple[LineState, int]]:
             faults.append(Fault(f"{at}/line_item_id", "invalid_format", "must not be repeated"))
             continue
         found[each.line_item_id] = line, each.quantity
-        left = max(0, line.quantity - _refunded_units(order, line.id))
+        left = max(0, line.units - refunded_units(order, line.id))
         if each.quantity > left:
             words = f"must be at most {left}, the units that are not refunded yet"
             faults.append(Fault(f"{at}/quantity", "out_of_range", words, {"maximum": left}))
-        shipped = line.fulfilled_quantity - line.returned_quantity
+        shipped = line.line.fulfilled_quantity - line.line.returned_quantity if line.line else 0
         if each.restock and each.quantity > shipped:
             words = f"must be false unless the units are shipped and not returned yet, which is true of {shipped}"
             faults.append(Fault(f"{at}/restock", "out_of_range", words, {"maximum": shipped}))
@@ -100,19 +93,10 @@ def _lines(order: OrderState, given: NewRefund) -> list[tuple[LineState, int]]:
     return list(found.values())
 
 
-def _refunded_units(order: OrderState, line_id: int) -> int:
-    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
-
-
-def _share(order: OrderState, line: LineState, quantity: int) -> int:
-    """The part of a line's total for its next units: what all refunded units get then, minus what they got before."""
-    before = _refunded_units(order, line.id)
-    return share_of(line, before + quantity) - share_of(line, before)
-
-
-def share_of(line: LineState, units: int) -> int:
-    """What the first units of a line get together: their part of its total, rounded down once."""
-    return line.total * units // line.quantity
+def _share(order: OrderState, line: Refundable, quantity: int) -> int:
+    """What the next units of a line get: what all refunded units get then, minus what they got before."""
+    before = refunded_units(order, line.id)
+    return line.worth(before + quantity) - line.worth(before)
 
 
 def _divided(amount: int, weights: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The rules of orders: transitions, their effects on stock and payment, amounts, and suspected duplicates."""
+"""The rules of orders: transitions, their effects on stock, amounts, and suspected duplicates."""
 
 import hashlib
 from collections import Counter
@@ -19,7 +19,6 @@ from stoa.orders.contract import (
     IllegalTransition,
     OrderNotEditable,
     OrderNotPaid,
-    PaymentStatus,
     Status,
 )
 from stoa.orders.documents import LineState, OrderState
@@ -27,17 +26,7 @@ from stoa.orders.fulfillments import Units, arrive, deliver, ship, take_back
 from stoa.orders.line_items import Allocation
 from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
 
-PAYMENTS: Mapping[PaymentStatus, tuple[PaymentStatus, ...]] = {
-    "unpaid": ("authorized", "paid", "failed", "voided"),
-    "authorized": ("paid", "voided", "failed"),
-    "failed": ("unpaid", "authorized", "paid"),
-    "paid": ("partially_refunded", "refunded"),
-    "partially_refunded": ("refunded",),
-    "voided": (),
-    "refunded": (),
-}
 OPEN: frozenset[Status] = frozenset({"draft", *HOLDING})
-SETTLED: frozenset[PaymentStatus] = frozenset({"paid", "partially_refunded", "refunded"})
 # These can always be changed; the others only while the order is open.
 ALWAYS_EDITABLE = frozenset({"note", "tags", "metadata", "external_id"})
 
@@ -75,8 +64,10 @@ def change_status(
     elif wanted == "delivered":
         deliver(order, now)
     elif wanted == "completed":
-        if order.payment_status not in SETTLED and order.total > order.amount_paid:
-            raise OrderNotPaid(f"payment_status is {order.payment_status}.", payment_status=order.payment_status)
+        due = order.figures.due
+        if due:
+            shown = money.to_text(due, money.digits(order.currency))
+            raise OrderNotPaid(f"{shown} is due.", payment_status=order.payment_status, amount_due=shown)
         # What was not shipped is handed over now.
         ship(order, _portions(order, [], "open"), now)
         deliver(order, now)
@@ -135,50 +126,6 @@ def check_editable(order: OrderState, fields: Sequence[str], always: Collection[
 
 
 # --- payment -------------------------------------------------------------------------------------------------------
-
-
-def change_payment(order: OrderState, wanted: PaymentStatus, refunded: int | None) -> int:
-    """Change the payment status, from which the paid amount follows; returns the amount that remains to be refunded."""
-    if refunded is not None and wanted != "partially_refunded":
-        raise _refund_fault(
-            "amount_refunded requires the payment status partially_refunded.",
-            "must not be sent unless payment_status is partially_refunded",
-        )
-    if wanted != order.payment_status and wanted not in PAYMENTS[order.payment_status]:
-        allowed = PAYMENTS[order.payment_status]
-        fault = Fault(
-            "/payment_status",
-            "illegal_transition",
-            f"must be one of {', '.join(allowed)}" if allowed else "cannot be changed any more",
-        )
-        raise IllegalTransition(
-            f"A payment cannot move from {order.payment_status} to {wanted}.",
-            faults=[fault],
-            allowed_transitions=TRANSITIONS[order.status],
-            allowed_payment_transitions=allowed,
-        )
-    further = 0
-    if wanted == "paid":
-        # Repeated after the total has grown, it means that the difference was paid too.
-        order.amount_paid = max(order.amount_paid, order.total)
-    elif wanted == "refunded":
-        further = order.amount_paid - order.amount_refunded
-    elif refunded is not None:
-        if refunded < order.amount_refunded or not 0 < refunded < order.amount_paid:
-            raise _refund_fault(
-                "The refund must exceed earlier refunds and stay below the paid amount.",
-                "must not be less than the refunded amount and must be less than the paid amount",
-            )
-        further = refunded - order.amount_refunded
-    elif wanted == "partially_refunded" and wanted != order.payment_status:
-        fault = Fault("/amount_refunded", "required", "is required with the payment status partially_refunded")
-        raise ValidationFailed("A partial refund requires its amount.", faults=[fault])
-    order.payment_status = wanted
-    return further
-
-
-def _refund_fault(detail: str, words: str) -> ValidationFailed:
-    return ValidationFailed(detail, faults=[Fault("/amount_refunded", "out_of_range", words)])
 
 
 def contribution(order: OrderState | None) -> tuple[int, int]:

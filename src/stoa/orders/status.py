@@ -11,7 +11,13 @@ from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewRefund, NewRefundLine, Portion, StatusChange
-from stoa.orders.contract import IllegalTransition, Order, OrderNotPaid, RefundExceedsPayment
+from stoa.orders.contract import (
+    IllegalTransition,
+    Order,
+    OrderNotPaid,
+    PaymentAlreadyRecorded,
+    RefundExceedsPayment,
+)
 from stoa.orders.documents import OrderState, actor_of, document_of, time_text
 from stoa.orders.draft import unknown_location
 from stoa.orders.endpoints import get_order
@@ -19,9 +25,10 @@ from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import STATUS_CHANGE
 from stoa.orders.fulfillments import deliver, track, untrack, void
 from stoa.orders.line_items import Allocation
+from stoa.orders.payments import Occasion, change_payment, pay
 from stoa.orders.placement import locations_of
-from stoa.orders.refunds import Occasion, add_refund, refund
-from stoa.orders.rules import change_payment, change_status
+from stoa.orders.refunds import add_refund, refund
+from stoa.orders.rules import change_status
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes
@@ -35,12 +42,12 @@ _CLOCK_SKEW = timedelta(minutes=5)
 @routes.put(
     "/orders/{order_id}/status",
     scope="orders:write",
-    errors=[IllegalTransition, OrderNotPaid, RefundExceedsPayment, InsufficientStock],
+    errors=[IllegalTransition, OrderNotPaid, PaymentAlreadyRecorded, RefundExceedsPayment, InsufficientStock],
     example=STATUS_CHANGE,
     repeats=True,  # a payment, a refund, or a part that is shipped or returned
 )
 async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
-    """Change the status of an order, ship it, refund it, or several of these.
+    """Change the status of an order, record a payment, ship it, refund it, or several of these.
 
     Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is released when
     cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`, only a part is shipped or
@@ -51,9 +58,12 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of
     that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved
     again. The order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it
-    back. `refund` adds an entry to
-    `refunds`, and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
-    repeated request is a second refund or shipment.
+    back.
+
+    `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit or a refund. `payment_status: paid`
+    records a payment of `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
+    `payment_status`, `amount_due` and `balance` follow from the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an `Idempotency-Key` with a partial shipment: without
+    one, a repeated request is a second payment, refund or shipment.
     """
     _check_body(body)
     no_longer_suspected = await _lock_suspects(call, order_id) if body.status == "cancelled" else []
@@ -87,9 +97,13 @@ def _check_body(body: StatusChange) -> None:
     """Refuse a change whose fields contradict each other."""
     faults: list[Fault] = []
     removes = body.tracking is None and body.fulfillment_id is not None and body.status is None
-    if not (body.status or body.payment_status or body.tracking or body.refund or body.void or removes):
-        words = "is required unless payment_status, tracking, refund or void is given"
+    moves = body.status or body.payment_status or body.payment or body.tracking or body.refund or body.void
+    if not (moves or removes):
+        words = "is required unless payment_status, payment, tracking, refund or void is given"
         faults.append(Fault("/status", "required", words))
+    if body.payment_status is not None and (body.payment is not None or body.refund is not None):
+        words = "must not be sent with payment or refund, which determine it"
+        faults.append(Fault("/payment_status", "invalid_format", words))
     if body.line_items and body.status not in ("shipped", "returned"):
         faults.append(Fault("/line_items", "invalid_format", "must not be sent unless status is shipped or returned"))
     if body.line_items == []:
@@ -118,7 +132,7 @@ def _check_body(body: StatusChange) -> None:
 def _void_faults(body: StatusChange) -> list[Fault]:
     faults = [
         Fault(f"/{name}", "invalid_format", "must not be sent with void")
-        for name in ("status", "payment_status", "tracking", "refund")
+        for name in ("status", "payment_status", "payment", "tracking", "refund")
         if getattr(body, name)
     ]
     if body.fulfillment_id is None:
@@ -175,9 +189,6 @@ def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
     if not given.line_items and given.amount is None and given.shipping_amount is None:
         words = "is required unless line_items or shipping_amount is given"
         faults.append(Fault("/refund/amount", "required", words))
-    if body.payment_status is not None:
-        words = "must not be sent with refund, which determines it"
-        faults.append(Fault("/payment_status", "invalid_format", words))
     faults += [
         Fault(f"/refund/line_items/{n}/location", "invalid_format", "must not be sent unless restock is true")
         for n, each in enumerate(given.line_items)
@@ -194,12 +205,15 @@ def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
 
 def _apply(call: Call, order: OrderState, body: StatusChange, now: str, shipped_at: str | None) -> None:
     """Apply a change to an order: payment, status, tracking, then refund."""
-    digits, shipments = call.store.digits, len(order.fulfillments)
+    digits, shipments, actor = call.store.digits, len(order.fulfillments), actor_of(call)
+    if body.payment is not None:
+        given = body.payment
+        pay(order, given, Occasion(now, actor, None, given.note, given.method, given.external_id), digits)
     if body.payment_status is not None:
         refunded = money.to_minor(body.amount_refunded, digits) if body.amount_refunded is not None else None
-        further = change_payment(order, body.payment_status, refunded)
+        occasion = Occasion(now, actor, body.reason)
+        further = change_payment(order, body.payment_status, refunded, occasion)
         if further:
-            occasion = Occasion(now, actor_of(call), body.reason)
             add_refund(order, further, occasion, pointer="/amount_refunded")
     if body.fulfillment_id is not None and body.status == "delivered":
         deliver(order, now, body.fulfillment_id)
@@ -212,19 +226,22 @@ def _apply(call: Call, order: OrderState, body: StatusChange, now: str, shipped_
         shipped_now = len(order.fulfillments) > shipments
         track(order, tracking, now, fulfillment_id=body.fulfillment_id, shipped_now=shipped_now)
     if body.refund is not None:
-        refund(order, body.refund, Occasion(now, actor_of(call), body.refund.reason, body.refund.note), digits)
+        made = body.refund
+        refund(order, made, Occasion(now, actor, made.reason, made.note, made.method, made.external_id), digits)
 
 
 def _entry_text(body: StatusChange) -> str | None:
-    """The text of the timeline entry: reason and comment, then those of the refund."""
+    """The text of the timeline entry: reason and comment, the note of the payment, then those of the refund."""
     texts = [body.reason, body.comment]
+    if body.payment is not None:
+        texts.append(body.payment.note)
     if body.refund is not None:
         texts += [body.refund.reason, body.refund.note]
     return "\n".join(text for text in texts if text) or None
 
 
 # The entry's text already contains the words; without personal data, its changes survive an erasure.
-_NOT_IN_ENTRIES = {"fulfillments": ("tracking",), "refunds": ("reason", "note")}
+_NOT_IN_ENTRIES = {"fulfillments": ("tracking",), "refunds": ("reason", "note"), "payments": ("note",)}
 
 
 def _entry_changes(changes: Changes) -> Changes:

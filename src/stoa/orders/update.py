@@ -21,17 +21,17 @@ from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
 from stoa.orders.events import Changes
 from stoa.orders.insert import lock_levels, order_columns
 from stoa.orders.line_items import Allocation, LineItem
-from stoa.orders.records import fulfillments_of, refunds_of, tracking_of
+from stoa.orders.records import fulfillments_of, payments_of, refunds_of, removed_of, tracking_of
 from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
 from stoa.products.stock_locations import active_locations
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
 
-_AMOUNTS = ("discount_total", "shipping_total", "tax_total", "amount_paid")
+_AMOUNTS = ("discount_total", "shipping_total", "tax_total")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
 _KEPT = (
-    "number", "external_id", "source", "status", "payment_status", "currency", "customer_id", "shipping_method",
+    "number", "external_id", "source", "status", "currency", "customer_id", "shipping_method",
     "payment_method", "tags", "duplicate_of", "cancel_reason", "placed_at", "cancelled_at", "completed_at", "contact",
     "shipping_address", "billing_address", "note", "metadata", "prices_include_tax", "discounts", "tax_lines",
 )  # fmt: skip
@@ -83,11 +83,14 @@ def order_of(parts: Parts, digits: int, **known: Any) -> OrderState:
     include = members["prices_include_tax"]
     lines = [_line_of(line, digits, include) for line in _lines_decoder.decode(parts.lines)]
     amounts = {name: money.to_minor(Decimal(members[name]), digits) for name in _AMOUNTS}
-    fulfillments = fulfillments_of(members)
+    fulfillments, payments = fulfillments_of(members), payments_of(members, digits)
     return OrderState(
         lines=lines,
         fulfillments=fulfillments,
         refunds=refunds_of(members, digits),
+        payments=payments,
+        removed_line_items=removed_of(members, digits),
+        payment_mark="unpaid" if payments else members["payment_status"],
         parcels=members["tracking"][len(tracking_of(fulfillments)) :],
         **amounts,
         **{name: members[name] for name in _KEPT},

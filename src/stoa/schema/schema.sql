@@ -763,11 +763,13 @@ CREATE TABLE orders (
     tail                 text GENERATED ALWAYS AS ((((',"suspected_duplicates_count":'::text || suspected_duplicates) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
+    paid_at              timestamptz,
+    refunded_at          timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
     CONSTRAINT orders_fulfillment_status_check CHECK (fulfillment_status = ANY (ARRAY['unfulfilled'::text, 'partially_fulfilled'::text, 'fulfilled'::text, 'returned'::text])),
-    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'paid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
+    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'partially_paid'::text, 'paid'::text, 'overpaid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
     CONSTRAINT orders_status_check CHECK (status = ANY (ARRAY['draft'::text, 'pending'::text, 'processing'::text, 'on_hold'::text, 'shipped'::text, 'delivered'::text, 'completed'::text, 'cancelled'::text, 'returned'::text])),
     CONSTRAINT orders_suspected_check CHECK (suspected_duplicates >= 0),
     CONSTRAINT orders_total_check CHECK (total >= 0)
@@ -791,9 +793,11 @@ CREATE INDEX orders_duplicate_of_idx ON orders (store_id, duplicate_of) WHERE (d
 CREATE INDEX orders_email_idx ON orders (store_id, email, placed_at) WHERE (email IS NOT NULL);
 CREATE UNIQUE INDEX orders_external_id_key ON orders (store_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_status, id);
+CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
+CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);

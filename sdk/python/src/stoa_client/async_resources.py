@@ -1038,9 +1038,14 @@ class AsyncOrders(AsyncResource):
         `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
         phone number, or creates it. Without `customers:read`, the order contains only what you send. With
         `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
-        and `meta.suspected_duplicates` lists the orders that it may duplicate.
+        and `meta.suspected_duplicates` lists the orders that it may duplicate. With `historical: true` and the
+        scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates, status,
+        payments, refunds and fulfillments, without any effect on stock, and without webhooks unless
+        `send_events` is true. `items` has up to 100 of them, which are stored or refused one by one. The guide
+        on moving a shop describes the fields.
 
-        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
+        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+        NumberTaken, TooManyItems.
         """
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
@@ -1050,6 +1055,29 @@ class AsyncOrders(AsyncResource):
             body=body,
             idempotency_key=idempotency_key,
         )
+
+    async def create_many(
+        self, *, idempotency_key: str | None = None, **body: Unpack[inputs.HistoricalOrders]
+    ) -> Batch[models.Order]:
+        """Place an order and reserve its stock.
+
+        A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
+        `unit_price`; a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves
+        all line items or none, by the priority of the locations or at the given `location`; a draft reserves
+        nothing. Discounts and taxes are sent as sums or itemized, and must add up. Name the customer by
+        `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
+        phone number, or creates it. Without `customers:read`, the order contains only what you send. With
+        `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
+        and `meta.suspected_duplicates` lists the orders that it may duplicate. With `historical: true` and the
+        scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates, status,
+        payments, refunds and fulfillments, without any effect on stock, and without webhooks unless
+        `send_events` is true. `items` has up to 100 of them, which are stored or refused one by one. The guide
+        on moving a shop describes the fields.
+
+        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+        NumberTaken, TooManyItems.
+        """
+        return await self._connection.batch(models.Order, "POST", "/orders", body=body, idempotency_key=idempotency_key)
 
     @overload
     async def get(
@@ -1165,7 +1193,7 @@ class AsyncOrders(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
     ) -> Any:
-        """Change the status of an order, ship it, refund it, or several of these.
+        """Change the status of an order, record a payment, ship it, refund it, or several of these.
 
         Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
         is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
@@ -1175,13 +1203,16 @@ class AsyncOrders(AsyncResource):
         request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
         the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
         the shipment: its units are reserved again. The order is delivered when all are. A portion of
-        `line_items` names the `location` that ships it or takes it back. `refund` adds an entry to `refunds`,
-        and `payment_status` follows. So does the older form: `refunded`, or `partially_refunded` with
-        `amount_refunded`. Send an `Idempotency-Key` with a refund or a partial shipment: without one, a
-        repeated request is a second refund or shipment.
+        `line_items` names the `location` that ships it or takes it back. `payment` adds an entry to `payments`:
+        a deposit, a part, or what is due after an edit or a refund. `payment_status: paid` records a payment of
+        `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`,
+        or `partially_refunded` with `amount_refunded`. `payment_status`, `amount_due` and `balance` follow from
+        the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an
+        `Idempotency-Key` with a partial shipment: without one, a repeated request is a second payment, refund
+        or shipment.
 
         Requires the scope `orders:write`. Raises IllegalTransition, InsufficientStock, OrderNotPaid,
-        RefundExceedsPayment, VersionConflict.
+        PaymentAlreadyRecorded, RefundExceedsPayment, VersionConflict.
         """
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,

@@ -170,6 +170,12 @@ class LastVariant(Conflict):
     code = "last_variant"
 
 
+class NumberTaken(Conflict):
+    """The order number is taken."""
+
+    code = "number_taken"
+
+
 class OrderNotEditable(Conflict):
     """The order can no longer be edited."""
 
@@ -180,6 +186,12 @@ class OrderNotPaid(Conflict):
     """The order is not paid."""
 
     code = "order_not_paid"
+
+
+class PaymentAlreadyRecorded(Conflict):
+    """The payment is already recorded."""
+
+    code = "payment_already_recorded"
 
 
 class RefundExceedsPayment(Conflict):

@@ -201,6 +201,7 @@ OrderField: TypeAlias = Literal[
     "created_at",
     "updated_at",
     "version",
+    "payments",
 ]
 ProductField: TypeAlias = Literal[
     "id",
@@ -559,6 +560,165 @@ class CustomerChanges(TypedDict):
     """Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see."""
 
 
+class HistoricalLine(TypedDict):
+    """A line item as it was ordered. It belongs to the variant with its `sku` or `variant_id`; without such a
+    variant, `name` and `unit_price` are required.
+    """
+
+    quantity: int
+    """The units to order, from 1 to 1,000,000."""
+    variant_id: NotRequired[int | None]
+    """The id of the variant. Send either this or `sku`, and neither for a custom line item."""
+    sku: NotRequired[str | None]
+    """The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."""
+    name: NotRequired[str | None]
+    """The name of the product when it was ordered. By default it is the present name."""
+    unit_price: NotRequired[Amount | None]
+    """The price of one unit: by default the variant's current price; required for a custom line item."""
+    discount_total: NotRequired[Amount | None]
+    """The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send
+    them.
+    """
+    tax_total: NotRequired[Amount | None]
+    """The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."""
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
+    requires_shipping: NotRequired[bool | None]
+    """Whether a custom line item has to be shipped; true by default."""
+    taxable: NotRequired[bool | None]
+    """Whether a custom line item is taxed; true by default."""
+    metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    location: NotRequired[str | None]
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
+    """
+    variant_title: NotRequired[str | None]
+    """The title of the variant when it was ordered."""
+    weight: NotRequired[float | None]
+    weight_unit: NotRequired[Literal["g", "kg", "lb", "oz"] | None]
+    returned_quantity: NotRequired[int]
+    """The shipped units that were returned; 0 by default."""
+
+
+class HistoricalOrder(TypedDict):
+    """An order of another shop as it was: with its number, dates, final status, payments, refunds and
+    fulfillments. It has no effect on stock, now or later, and is not compared with other orders.
+    """
+
+    currency: NotRequired[str | None]
+    """If you send it, it must be the currency of the store."""
+    customer_id: NotRequired[int | None]
+    """The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`."""
+    customer: NotRequired[InlineCustomer | None]
+    """The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+    creates one.
+    """
+    contact: NotRequired[Contact | models.Contact | None]
+    """The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+    customer.
+    """
+    shipping_total: NotRequired[Amount | None]
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default."""
+    discount_total: NotRequired[Amount | None]
+    """The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
+    tax_total: NotRequired[Amount | None]
+    """The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
+    prices_include_tax: NotRequired[bool | None]
+    """Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+    total. A new order takes the setting of the store by default.
+    """
+    total: NotRequired[Amount | None]
+    """The amount to pay. If you send it, it must be the total that Stoa computes."""
+    shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    shipping_method: NotRequired[str | None]
+    payment_method: NotRequired[str | None]
+    note: NotRequired[str | None]
+    tags: NotRequired[Sequence[str]]
+    metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    external_id: NotRequired[str | None]
+    location: NotRequired[str | None]
+    """The code of the location where the line items are reserved. By default, units are reserved at the locations
+    in the order of their priority, and a line item may be split.
+    """
+    reject_suspected_duplicates: NotRequired[bool]
+    """Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+    `suspected_duplicates_count` of both orders increases.
+    """
+    window_hours: NotRequired[int]
+    """The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24."""
+    line_items: Sequence[HistoricalLine]
+    """The line items, from 1 to 500."""
+    status: Literal[
+        "cancelled", "completed", "delivered", "draft", "on_hold", "pending", "processing", "returned", "shipped"
+    ]
+    """The final status. Shipped units, dates and payments must agree with it."""
+    payment_status: NotRequired[
+        Literal[
+            "authorized",
+            "failed",
+            "overpaid",
+            "paid",
+            "partially_paid",
+            "partially_refunded",
+            "refunded",
+            "unpaid",
+            "voided",
+        ]
+        | None
+    ]
+    """Follows from `payments` and `refunds`, and must agree with them. Without payments it can be `unpaid`, the
+    default, `authorized`, `failed` or `voided`.
+    """
+    placed_at: datetime | str
+    """The time at which the order was placed, from 1970 to now."""
+    historical: NotRequired[bool]
+    """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
+    number: NotRequired[int | None]
+    """The original number, unique in the store. Later orders get higher ones. By default Stoa assigns it."""
+    cancelled_at: NotRequired[datetime | str | None]
+    """The time of the cancellation; required if `status` is `cancelled`, else not allowed."""
+    cancel_reason: NotRequired[str | None]
+    """Why the order was cancelled."""
+    completed_at: NotRequired[datetime | str | None]
+    """The time of the completion; required if `status` is `completed`, and possible if it is `returned`. Units
+    that no fulfillment has were handed over then.
+    """
+    payments: NotRequired[Sequence[PastPayment]]
+    """The payments, at most 100."""
+    refunds: NotRequired[Sequence[PastRefund]]
+    """The refunds, at most 100."""
+    fulfillments: NotRequired[Sequence[PastFulfillment]]
+    """The shipments, at most 100."""
+    amount_paid: NotRequired[Amount | None]
+    """If you send it, it must be the sum of `payments`."""
+    amount_refunded: NotRequired[Amount | None]
+    """If you send it, it must be the sum of `refunds`."""
+    send_events: NotRequired[bool]
+    """Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."""
+
+
+class HistoricalOrders(TypedDict):
+    """Up to 100 historical orders. Each is stored or refused by itself."""
+
+    historical: bool
+    """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
+    items: Sequence[HistoricalOrder]
+    """The orders, stored in this order."""
+    send_events: NotRequired[bool]
+    """Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."""
+
+
 class InlineCustomer(TypedDict):
     """The customer of an order: found by email address, else by phone number, else created. `email` or `phone` is
     required.
@@ -764,7 +924,7 @@ class NewOrder(TypedDict):
     status: NotRequired[Literal["draft", "pending", "processing"]]
     """The first status of the order. `pending`, the default, and `processing` reserve stock; a `draft` does not."""
     payment_status: NotRequired[Literal["authorized", "failed", "paid", "unpaid", "voided"]]
-    """The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid."""
+    """The first payment status; `unpaid` by default. With `paid`, a payment of the whole total is recorded."""
     currency: NotRequired[str | None]
     """If you send it, it must be the currency of the store."""
     customer_id: NotRequired[int | None]
@@ -825,6 +985,17 @@ class NewOrder(TypedDict):
     """
     window_hours: NotRequired[int]
     """The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24."""
+
+
+class NewPayment(TypedDict):
+    """Money that the customer paid: all that is due, a part such as a deposit, or more."""
+
+    amount: Amount
+    """The paid amount, more than 0."""
+    method: NotRequired[str | None]
+    """How it was paid, such as `card`; by default the order's `payment_method`."""
+    external_id: NotRequired[str | None]
+    note: NotRequired[str | None]
 
 
 class NewProduct(TypedDict):
@@ -919,6 +1090,8 @@ class NewRefund(TypedDict):
     amount: NotRequired[Amount | None]
     reason: NotRequired[str | None]
     note: NotRequired[str | None]
+    method: NotRequired[str | None]
+    external_id: NotRequired[str | None]
 
 
 class NewRefundLine(TypedDict):
@@ -1150,6 +1323,72 @@ class OrderChanges(TypedDict):
     """The id of the order in your own system, unique in the store; null if none is set."""
 
 
+class PastFulfillment(TypedDict):
+    """Units that were shipped together."""
+
+    line_items: Sequence[PastPortion]
+    """The shipped units."""
+    shipped_at: datetime | str
+    """The time of the shipment."""
+    delivered_at: NotRequired[datetime | str | None]
+    """The time of the delivery; null if it is not delivered."""
+    tracking: NotRequired[NewTracking | None]
+    """The tracking of the parcel."""
+    location: NotRequired[str | None]
+    """The code of the location that shipped the units; null if unknown."""
+
+
+class PastPayment(TypedDict):
+    """Money that the customer paid."""
+
+    amount: Amount
+    """The paid amount, more than 0."""
+    created_at: datetime | str
+    """The time of the payment."""
+    method: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+    note: NotRequired[str | None]
+
+
+class PastPortion(TypedDict):
+    """Units of a line item that were shipped."""
+
+    line_item: int
+    """The position of a line item in `line_items`, from 0. Send each at most once."""
+    quantity: int
+    """The shipped units, at most those that no other fulfillment has."""
+
+
+class PastRefund(TypedDict):
+    """Money that was returned to the customer."""
+
+    amount: Amount
+    """The refunded amount, with `shipping_amount`; more than 0."""
+    created_at: datetime | str
+    """The time of the refund."""
+    shipping_amount: NotRequired[Amount | None]
+    """The part for shipping; 0 by default."""
+    line_items: NotRequired[Sequence[PastRefundLine]]
+    """The refunded units. Their amounts and `shipping_amount` add up to `amount`."""
+    reason: NotRequired[str | None]
+    note: NotRequired[str | None]
+    method: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+
+
+class PastRefundLine(TypedDict):
+    """Units of a line item that were refunded."""
+
+    line_item: int
+    """The position of a line item in `line_items`, from 0. Send each at most once."""
+    quantity: int
+    """The refunded units, at most the quantity of the line item."""
+    amount: Amount
+    """The part of the refund's `amount` for these units."""
+    restock: NotRequired[bool]
+    """Whether the units returned to stock at that time."""
+
+
 class Portion(TypedDict):
     """A quantity of one line item."""
 
@@ -1252,9 +1491,9 @@ class SeoChanges(TypedDict):
 
 
 class StatusChange(TypedDict):
-    """A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of
-    these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum
-    of all refunds.
+    """A change of the order's status, its payment status, a payment, the tracking of a shipment, a refund, or
+    several of these. `line_items` ships or returns only a part. `partially_refunded` requires
+    `amount_refunded`, the sum of all refunds.
     """
 
     status: NotRequired[
@@ -1264,17 +1503,21 @@ class StatusChange(TypedDict):
         | None
     ]
     """The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`.
-    Required unless `payment_status`, `tracking`, `refund` or `void` is sent.
+    Required unless `payment_status`, `payment`, `tracking`, `refund` or `void` is sent.
     """
     payment_status: NotRequired[
         Literal["authorized", "failed", "paid", "partially_refunded", "refunded", "unpaid", "voided"] | None
     ]
-    """The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`."""
+    """The payment status to move to. `paid` records a payment of `amount_due`. Not allowed with `payment` or
+    `refund`.
+    """
     amount_refunded: NotRequired[Amount | None]
     """The sum of all refunds including this one. Only with the payment status `partially_refunded`; required to
     move to it.
     """
     fulfillment_id: NotRequired[int | None]
+    payment: NotRequired[NewPayment | None]
+    """A payment; `payment_status` follows from it."""
     refund: NotRequired[NewRefund | None]
     """A refund; `payment_status` follows from it."""
     tracking: NotRequired[NewTracking | None]
@@ -1624,7 +1867,17 @@ class ListOrdersQuery(TypedDict, total=False):
     ]
     """One or more of these statuses."""
     payment_status: OneOrMore[
-        Literal["unpaid", "authorized", "paid", "failed", "voided", "partially_refunded", "refunded"]
+        Literal[
+            "unpaid",
+            "authorized",
+            "partially_paid",
+            "paid",
+            "overpaid",
+            "failed",
+            "voided",
+            "partially_refunded",
+            "refunded",
+        ]
     ]
     """One or more of these."""
     fulfillment_status: OneOrMore[Literal["unfulfilled", "partially_fulfilled", "fulfilled", "returned"]]
@@ -1670,6 +1923,26 @@ class ListOrdersQuery(TypedDict, total=False):
     created_at_lte: datetime | str
     """At most this value."""
     created_at_lt: datetime | str
+    """Less than this value."""
+    paid_at: datetime | str
+    """The time of the newest payment, or a range of it."""
+    paid_at_gte: datetime | str
+    """At least this value."""
+    paid_at_gt: datetime | str
+    """Greater than this value."""
+    paid_at_lte: datetime | str
+    """At most this value."""
+    paid_at_lt: datetime | str
+    """Less than this value."""
+    refunded_at: datetime | str
+    """The time of the newest refund, or a range of it."""
+    refunded_at_gte: datetime | str
+    """At least this value."""
+    refunded_at_gt: datetime | str
+    """Greater than this value."""
+    refunded_at_lte: datetime | str
+    """At most this value."""
+    refunded_at_lt: datetime | str
     """Less than this value."""
     tag: str
     """Orders with this tag, ignoring case."""
@@ -1848,6 +2121,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.status_changed",
             "order.fulfilled",
             "order.fulfillment_updated",
+            "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
             "order.products_changed",
@@ -1894,6 +2168,7 @@ class ListWebhookDeliveriesQuery(TypedDict, total=False):
             "order.status_changed",
             "order.fulfilled",
             "order.fulfillment_updated",
+            "order.payment_recorded",
             "order.refunded",
             "order.payment_status_changed",
             "order.products_changed",

@@ -790,8 +790,11 @@ class Order(Model):
     later releases may add values.
     """
     payment_status: str = absent()
-    """The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. One of
-    authorized, failed, paid, partially_refunded, refunded, unpaid, voided; later releases may add values.
+    """Follows from `payments`. Once something is refunded: `refunded` if all that was paid is, else
+    `partially_refunded`. Otherwise `partially_paid` while something is due, `overpaid` if more was paid than
+    `total`, and `paid`. Before the first payment, it is what an app set: `unpaid`, `authorized`, `failed` or
+    `voided`. Stoa itself collects no money. One of authorized, failed, overpaid, paid, partially_paid,
+    partially_refunded, refunded, unpaid, voided; later releases may add values.
     """
     fulfillment_status: str = absent()
     """Follows from the units of the line items. `returned` means that all shipped units came back and no more are
@@ -822,13 +825,16 @@ class Order(Model):
     `prices_include_tax` is true.
     """
     amount_paid: Decimal = absent()
-    """The amount that was paid, before refunds. The payment status `paid` raises it to `total`."""
+    """The amount that was paid, before refunds: the sum of `payments` of the kind `payment`."""
     amount_refunded: Decimal = absent()
     """The amount that was refunded: the sum of `refunds`, at most `amount_paid`."""
     amount_due: Decimal = absent()
-    """The amount still to be collected; never less than 0."""
+    """The amount still to be collected: `balance`, or 0 if that is negative."""
     balance: Decimal = absent()
-    """`total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer."""
+    """What the customer owes; negative if the shop owes the customer. It is what is kept, minus `amount_paid`,
+    plus `amount_refunded` as far as more was paid than is kept. Kept is the part of `total` for units that were
+    neither cancelled nor returned.
+    """
     prices_include_tax: bool = absent()
     """Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`."""
     totals: "Totals" = absent()
@@ -879,6 +885,10 @@ class Order(Model):
     """The time of the last change, in UTC."""
     version: int = absent()
     """Increases with each change, from 1. Send it as `If-Match` to change only the version that you read."""
+    payments: "list[Payment]" = absent()
+    """The payments and refunds, oldest first, at most 100 payments and 100 refunds. All sums about money follow
+    from them.
+    """
 
 
 class PartialOrder(Model):
@@ -928,6 +938,7 @@ class PartialOrder(Model):
     created_at: "UnsetType | datetime" = absent()
     updated_at: "UnsetType | datetime" = absent()
     version: "UnsetType | int" = absent()
+    payments: "UnsetType | list[Payment]" = absent()
 
 
 class OrderAddress(Model):
@@ -960,6 +971,31 @@ class OrderAddress(Model):
     """The latitude in degrees, from -90 to 90; null if unknown."""
     longitude: "float | None" = absent()
     """The longitude in degrees, from -180 to 180; null if unknown."""
+
+
+class Payment(Model):
+    """Money that was paid or refunded. `amount_paid` and `amount_refunded` of the order are the sums of these
+    records.
+    """
+
+    id: int = absent()
+    """1, 2, 3 and so on within the order, over both kinds. It never changes."""
+    kind: str = absent()
+    """`payment` from the customer, or `refund` to the customer. Each of `refunds` has one. One of payment, refund;
+    later releases may add values.
+    """
+    amount: Decimal = absent()
+    """The paid or refunded money, more than 0."""
+    method: "str | None" = absent()
+    """How it was paid, such as `card`; null if unknown. Stoa does not interpret it."""
+    external_id: "str | None" = absent()
+    """The id of the transaction in your payment system, unique within the order; null if not sent."""
+    note: "str | None" = absent()
+    """A note for staff; null if not sent, and after the customer is erased."""
+    actor: "Actor" = absent()
+    """The app, person or operator that recorded it."""
+    created_at: datetime = absent()
+    """The time at which it was recorded; with a new order, `placed_at`."""
 
 
 class Product(Model):

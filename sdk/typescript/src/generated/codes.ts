@@ -91,11 +91,17 @@ export class InsufficientStock extends Conflict {}
 /** The last variant cannot be deleted. */
 export class LastVariant extends Conflict {}
 
+/** The order number is taken. */
+export class NumberTaken extends Conflict {}
+
 /** The order can no longer be edited. */
 export class OrderNotEditable extends Conflict {}
 
 /** The order is not paid. */
 export class OrderNotPaid extends Conflict {}
+
+/** The payment is already recorded. */
+export class PaymentAlreadyRecorded extends Conflict {}
 
 /** The refund exceeds the payment. */
 export class RefundExceedsPayment extends Conflict {}
@@ -194,8 +200,10 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   illegal_transition: IllegalTransition,
   insufficient_stock: InsufficientStock,
   last_variant: LastVariant,
+  number_taken: NumberTaken,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,
+  payment_already_recorded: PaymentAlreadyRecorded,
   refund_exceeds_payment: RefundExceedsPayment,
   secret_rotation_active: SecretRotationActive,
   sku_taken: SkuTaken,

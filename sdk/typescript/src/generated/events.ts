@@ -67,6 +67,8 @@ export interface EventData {
    * fulfillments before and after.
    */
   "order.fulfillment_updated": models.Order;
+  /** Money was paid; `changes.payments` has the new payment. */
+  "order.payment_recorded": models.Order;
   /** Money was refunded; `changes.refunds` has the new refund. */
   "order.refunded": models.Order;
   /** The payment status of an order changed, or a further amount was paid or refunded. */

@@ -267,6 +267,199 @@ export interface CustomerChanges {
 }
 
 /**
+ * A line item as it was ordered. It belongs to the variant with its `sku` or `variant_id`; without such a variant,
+ * `name` and `unit_price` are required.
+ */
+export interface HistoricalLine {
+  /** The units to order, from 1 to 1,000,000. */
+  quantity: number;
+  /** The id of the variant. Send either this or `sku`, and neither for a custom line item. */
+  variant_id?: number | null;
+  /** The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item. */
+  sku?: string | null;
+  /** The name of the product when it was ordered. By default it is the present name. */
+  name?: string | null;
+  /** The price of one unit: by default the variant's current price; required for a custom line item. */
+  unit_price?: string | null;
+  /**
+   * The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send them.
+   */
+  discount_total?: string | null;
+  /** The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them. */
+  tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /** Whether a custom line item has to be shipped; true by default. */
+  requires_shipping?: boolean | null;
+  /** Whether a custom line item is taxed; true by default. */
+  taxable?: boolean | null;
+  metadata?: Readonly<Record<string, string | number | boolean>>;
+  /**
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   */
+  location?: string | null;
+  /** The title of the variant when it was ordered. */
+  variant_title?: string | null;
+  weight?: number | null;
+  weight_unit?: "g" | "kg" | "lb" | "oz" | null;
+  /**
+   * The shipped units that were returned; 0 by default.
+   *
+   * @defaultValue `0`
+   */
+  returned_quantity?: number;
+}
+
+/**
+ * An order of another shop as it was: with its number, dates, final status, payments, refunds and fulfillments. It
+ * has no effect on stock, now or later, and is not compared with other orders.
+ */
+export interface HistoricalOrder {
+  /** If you send it, it must be the currency of the store. */
+  currency?: string | null;
+  /** The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`. */
+  customer_id?: number | null;
+  /**
+   * The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+   * creates one.
+   */
+  customer?: InlineCustomer | null;
+  /**
+   * The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+   * customer.
+   */
+  contact?: Contact | models.Contact | null;
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default. */
+  shipping_total?: string | null;
+  /**
+   * The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+   * amounts if you send them.
+   */
+  discount_total?: string | null;
+  /**
+   * The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts
+   * if you send them.
+   */
+  tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /**
+   * Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+   * total. A new order takes the setting of the store by default.
+   */
+  prices_include_tax?: boolean | null;
+  /** The amount to pay. If you send it, it must be the total that Stoa computes. */
+  total?: string | null;
+  shipping_address?: OrderAddress | models.OrderAddress | null;
+  billing_address?: OrderAddress | models.OrderAddress | null;
+  shipping_method?: string | null;
+  payment_method?: string | null;
+  note?: string | null;
+  tags?: readonly string[];
+  metadata?: Readonly<Record<string, string | number | boolean>>;
+  external_id?: string | null;
+  /**
+   * The code of the location where the line items are reserved. By default, units are reserved at the locations in
+   * the order of their priority, and a line item may be split.
+   */
+  location?: string | null;
+  /**
+   * Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+   * `suspected_duplicates_count` of both orders increases.
+   *
+   * @defaultValue `false`
+   */
+  reject_suspected_duplicates?: boolean;
+  /**
+   * The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24.
+   *
+   * @defaultValue `24`
+   */
+  window_hours?: number;
+  /** The line items, from 1 to 500. */
+  line_items: readonly HistoricalLine[];
+  /** The final status. Shipped units, dates and payments must agree with it. */
+  status:
+    | "cancelled"
+    | "completed"
+    | "delivered"
+    | "draft"
+    | "on_hold"
+    | "pending"
+    | "processing"
+    | "returned"
+    | "shipped";
+  /**
+   * Follows from `payments` and `refunds`, and must agree with them. Without payments it can be `unpaid`, the
+   * default, `authorized`, `failed` or `voided`.
+   */
+  payment_status?:
+    | "authorized"
+    | "failed"
+    | "overpaid"
+    | "paid"
+    | "partially_paid"
+    | "partially_refunded"
+    | "refunded"
+    | "unpaid"
+    | "voided"
+    | null;
+  /** The time at which the order was placed, from 1970 to now. */
+  placed_at: Time;
+  /**
+   * True: the order is stored as it was, without any effect on stock. Requires `orders:import`.
+   *
+   * @defaultValue `true`
+   */
+  historical?: boolean;
+  /** The original number, unique in the store. Later orders get higher ones. By default Stoa assigns it. */
+  number?: number | null;
+  /** The time of the cancellation; required if `status` is `cancelled`, else not allowed. */
+  cancelled_at?: Time | null;
+  /** Why the order was cancelled. */
+  cancel_reason?: string | null;
+  /**
+   * The time of the completion; required if `status` is `completed`, and possible if it is `returned`. Units that
+   * no fulfillment has were handed over then.
+   */
+  completed_at?: Time | null;
+  /** The payments, at most 100. */
+  payments?: readonly PastPayment[];
+  /** The refunds, at most 100. */
+  refunds?: readonly PastRefund[];
+  /** The shipments, at most 100. */
+  fulfillments?: readonly PastFulfillment[];
+  /** If you send it, it must be the sum of `payments`. */
+  amount_paid?: string | null;
+  /** If you send it, it must be the sum of `refunds`. */
+  amount_refunded?: string | null;
+  /**
+   * Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false.
+   *
+   * @defaultValue `false`
+   */
+  send_events?: boolean;
+}
+
+/** Up to 100 historical orders. Each is stored or refused by itself. */
+export interface HistoricalOrders {
+  /** True: the order is stored as it was, without any effect on stock. Requires `orders:import`. */
+  historical: boolean;
+  /** The orders, stored in this order. */
+  items: readonly HistoricalOrder[];
+  /**
+   * Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false.
+   *
+   * @defaultValue `false`
+   */
+  send_events?: boolean;
+}
+
+/**
  * The customer of an order: found by email address, else by phone number, else created. `email` or `phone` is
  * required.
  */
@@ -495,7 +688,7 @@ export interface NewOrder {
    */
   status?: "draft" | "pending" | "processing";
   /**
-   * The first payment status; `unpaid` by default. With `paid`, the whole total counts as paid.
+   * The first payment status; `unpaid` by default. With `paid`, a payment of the whole total is recorded.
    *
    * @defaultValue `"unpaid"`
    */
@@ -573,6 +766,17 @@ export interface NewOrder {
    * @defaultValue `24`
    */
   window_hours?: number;
+}
+
+/** Money that the customer paid: all that is due, a part such as a deposit, or more. */
+export interface NewPayment {
+  /** The paid amount, more than 0. */
+  amount: string;
+  /** How it was paid, such as `card`; by default the order's `payment_method`. */
+  method?: string | null;
+  external_id?: string | null;
+  /** A note for staff. */
+  note?: string | null;
 }
 
 /** A product to create, with its options and variants. Without variants it gets a default variant. */
@@ -699,6 +903,8 @@ export interface NewRefund {
   reason?: string | null;
   /** A note for staff. */
   note?: string | null;
+  method?: string | null;
+  external_id?: string | null;
 }
 
 /** Units of a line item to refund. */
@@ -983,6 +1189,71 @@ export interface OrderChanges {
   external_id?: string | null;
 }
 
+/** Units that were shipped together. */
+export interface PastFulfillment {
+  /** The shipped units. */
+  line_items: readonly PastPortion[];
+  /** The time of the shipment. */
+  shipped_at: Time;
+  /** The time of the delivery; null if it is not delivered. */
+  delivered_at?: Time | null;
+  /** The tracking of the parcel. */
+  tracking?: NewTracking | null;
+  /** The code of the location that shipped the units; null if unknown. */
+  location?: string | null;
+}
+
+/** Money that the customer paid. */
+export interface PastPayment {
+  /** The paid amount, more than 0. */
+  amount: string;
+  /** The time of the payment. */
+  created_at: Time;
+  method?: string | null;
+  external_id?: string | null;
+  note?: string | null;
+}
+
+/** Units of a line item that were shipped. */
+export interface PastPortion {
+  /** The position of a line item in `line_items`, from 0. Send each at most once. */
+  line_item: number;
+  /** The shipped units, at most those that no other fulfillment has. */
+  quantity: number;
+}
+
+/** Money that was returned to the customer. */
+export interface PastRefund {
+  /** The refunded amount, with `shipping_amount`; more than 0. */
+  amount: string;
+  /** The time of the refund. */
+  created_at: Time;
+  /** The part for shipping; 0 by default. */
+  shipping_amount?: string | null;
+  /** The refunded units. Their amounts and `shipping_amount` add up to `amount`. */
+  line_items?: readonly PastRefundLine[];
+  reason?: string | null;
+  note?: string | null;
+  method?: string | null;
+  external_id?: string | null;
+}
+
+/** Units of a line item that were refunded. */
+export interface PastRefundLine {
+  /** The position of a line item in `line_items`, from 0. Send each at most once. */
+  line_item: number;
+  /** The refunded units, at most the quantity of the line item. */
+  quantity: number;
+  /** The part of the refund's `amount` for these units. */
+  amount: string;
+  /**
+   * Whether the units returned to stock at that time.
+   *
+   * @defaultValue `false`
+   */
+  restock?: boolean;
+}
+
 /** A quantity of one line item. */
 export interface Portion {
   /** The id of a line item of the order. Send each at most once, or once for each `location`. */
@@ -1091,14 +1362,14 @@ export interface SeoChanges {
 }
 
 /**
- * A change of the order's status, its payment status, the tracking of a shipment, a refund, or several of these.
- * `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of all
- * refunds.
+ * A change of the order's status, its payment status, a payment, the tracking of a shipment, a refund, or several
+ * of these. `line_items` ships or returns only a part. `partially_refunded` requires `amount_refunded`, the sum of
+ * all refunds.
  */
 export interface StatusChange {
   /**
    * The status to move to: one of `allowed_transitions`, or `returned` for shipped units in `line_items`. Required
-   * unless `payment_status`, `tracking`, `refund` or `void` is sent.
+   * unless `payment_status`, `payment`, `tracking`, `refund` or `void` is sent.
    */
   status?:
     | "cancelled"
@@ -1111,7 +1382,10 @@ export interface StatusChange {
     | "returned"
     | "shipped"
     | null;
-  /** The payment status to move to. `paid` raises `amount_paid` to the total. Not allowed with `refund`. */
+  /**
+   * The payment status to move to. `paid` records a payment of `amount_due`. Not allowed with `payment` or
+   * `refund`.
+   */
   payment_status?:
     | "authorized"
     | "failed"
@@ -1131,6 +1405,8 @@ export interface StatusChange {
    * `void` is true.
    */
   fulfillment_id?: number | null;
+  /** A payment; `payment_status` follows from it. */
+  payment?: NewPayment | null;
   /** A refund; `payment_status` follows from it. */
   refund?: NewRefund | null;
   /**
@@ -1488,7 +1764,7 @@ export interface ListOrdersQuery {
   /** One or more of these statuses. */
   status?: OneOrMore<"draft" | "pending" | "processing" | "on_hold" | "shipped" | "delivered" | "completed" | "cancelled" | "returned"> | undefined;
   /** One or more of these. */
-  payment_status?: OneOrMore<"unpaid" | "authorized" | "paid" | "failed" | "voided" | "partially_refunded" | "refunded"> | undefined;
+  payment_status?: OneOrMore<"unpaid" | "authorized" | "partially_paid" | "paid" | "overpaid" | "failed" | "voided" | "partially_refunded" | "refunded"> | undefined;
   /** One or more of these. */
   fulfillment_status?: OneOrMore<"unfulfilled" | "partially_fulfilled" | "fulfilled" | "returned"> | undefined;
   /** Orders of these customers. */
@@ -1509,6 +1785,10 @@ export interface ListOrdersQuery {
   placed_at?: Time | Range<Time> | undefined;
   /** The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier. */
   created_at?: Time | Range<Time> | undefined;
+  /** The time of the newest payment, or a range of it. */
+  paid_at?: Time | Range<Time> | undefined;
+  /** The time of the newest refund, or a range of it. */
+  refunded_at?: Time | Range<Time> | undefined;
   /** Orders with this tag, ignoring case. */
   tag?: string | undefined;
   /** Each word must be the beginning of a word of the contact's name or email address, or of the order number. */
@@ -1652,9 +1932,9 @@ export interface ListWebhookDeliveriesQuery {
   /** One or more of these statuses. */
   status?: OneOrMore<"pending" | "retrying" | "succeeded" | "failed" | "skipped" | "cancelled" | "held"> | undefined;
   /** Deliveries of these types of events; `order.*` selects all of a resource. */
-  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event_type?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** An alias of `event_type`. */
-  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
+  event?: OneOrMore<"app.installed" | "app.uninstalled" | "app.scopes_changed" | "customer.created" | "customer.updated" | "customer.deleted" | "customer.erased" | "customer.address_changed" | "customer.metadata_changed" | "product.import_finished" | "customer.import_finished" | "product.created" | "product.updated" | "product.deleted" | "product.variant_created" | "product.variant_updated" | "product.variant_deleted" | "product.inventory_changed" | "product.low_stock" | "product.out_of_stock" | "product.back_in_stock" | "order.created" | "order.updated" | "order.status_changed" | "order.fulfilled" | "order.fulfillment_updated" | "order.payment_recorded" | "order.refunded" | "order.payment_status_changed" | "order.products_changed" | "order.comment_created" | "order.duplicated" | "order.duplicate_suspected" | "webhook.test" | "webhook.failing" | "webhook.disabled" | "app.*" | "customer.*" | "product.*" | "order.*" | "webhook.*" | "*"> | undefined;
   /** Deliveries of events about resources of these types. */
   resource_type?: OneOrMore<"app" | "customer" | "import" | "product" | "variant" | "order" | "comment" | "webhook"> | undefined;
   /** Deliveries of events about the resource with this id. */

@@ -707,8 +707,13 @@ export interface Order {
    * `on_hold`.
    */
   status: Open<"cancelled" | "completed" | "delivered" | "draft" | "on_hold" | "pending" | "processing" | "returned" | "shipped">;
-  /** The progress of the payment. Apps set it, and refunds change it; Stoa itself collects no money. */
-  payment_status: Open<"authorized" | "failed" | "paid" | "partially_refunded" | "refunded" | "unpaid" | "voided">;
+  /**
+   * Follows from `payments`. Once something is refunded: `refunded` if all that was paid is, else
+   * `partially_refunded`. Otherwise `partially_paid` while something is due, `overpaid` if more was paid than
+   * `total`, and `paid`. Before the first payment, it is what an app set: `unpaid`, `authorized`, `failed` or
+   * `voided`. Stoa itself collects no money.
+   */
+  payment_status: Open<"authorized" | "failed" | "overpaid" | "paid" | "partially_paid" | "partially_refunded" | "refunded" | "unpaid" | "voided">;
   /**
    * Follows from the units of the line items. `returned` means that all shipped units came back and no more are to
    * be shipped.
@@ -742,13 +747,17 @@ export interface Order {
    * `prices_include_tax` is true.
    */
   total: string;
-  /** The amount that was paid, before refunds. The payment status `paid` raises it to `total`. */
+  /** The amount that was paid, before refunds: the sum of `payments` of the kind `payment`. */
   amount_paid: string;
   /** The amount that was refunded: the sum of `refunds`, at most `amount_paid`. */
   amount_refunded: string;
-  /** The amount still to be collected; never less than 0. */
+  /** The amount still to be collected: `balance`, or 0 if that is negative. */
   amount_due: string;
-  /** `total` minus `amount_paid` plus `amount_refunded`; negative if the shop owes the customer. */
+  /**
+   * What the customer owes; negative if the shop owes the customer. It is what is kept, minus `amount_paid`, plus
+   * `amount_refunded` as far as more was paid than is kept. Kept is the part of `total` for units that were neither
+   * cancelled nor returned.
+   */
   balance: string;
   /** Whether prices and shipping costs contain their taxes. If true, taxes are shown but not added to `total`. */
   prices_include_tax: boolean;
@@ -800,6 +809,11 @@ export interface Order {
   updated_at: string;
   /** Increases with each change, from 1. Send it as `If-Match` to change only the version that you read. */
   version: number;
+  /**
+   * The payments and refunds, oldest first, at most 100 payments and 100 refunds. All sums about money follow from
+   * them.
+   */
+  payments: Payment[];
 }
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */
@@ -832,6 +846,28 @@ export interface OrderAddress {
   latitude?: number | null;
   /** The longitude in degrees, from -180 to 180; null if unknown. */
   longitude?: number | null;
+}
+
+/**
+ * Money that was paid or refunded. `amount_paid` and `amount_refunded` of the order are the sums of these records.
+ */
+export interface Payment {
+  /** 1, 2, 3 and so on within the order, over both kinds. It never changes. */
+  id: number;
+  /** `payment` from the customer, or `refund` to the customer. Each of `refunds` has one. */
+  kind: Open<"payment" | "refund">;
+  /** The paid or refunded money, more than 0. */
+  amount: string;
+  /** How it was paid, such as `card`; null if unknown. Stoa does not interpret it. */
+  method: string | null;
+  /** The id of the transaction in your payment system, unique within the order; null if not sent. */
+  external_id: string | null;
+  /** A note for staff; null if not sent, and after the customer is erased. */
+  note: string | null;
+  /** The app, person or operator that recorded it. */
+  actor: Actor;
+  /** The time at which it was recorded; with a new order, `placed_at`. */
+  created_at: string;
 }
 
 /** A product of the store, with at least one variant. */

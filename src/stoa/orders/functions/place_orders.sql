@@ -64,20 +64,27 @@ BEGIN
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
-                        created_at, updated_at, head, lines, person, edition, terms)
-    SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status, 'unfulfilled', t.customer_id,
+                        created_at, updated_at, head, lines, person, edition, terms, paid_at, refunded_at)
+    SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status,
+           coalesce(t.fulfillment_status, 'unfulfilled'), t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
-           in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms
+           in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms,
+           newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'payment'),
+           newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'refund')
       FROM json_to_recordset(in_orders) AS t (
                id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
-               basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector)
-     ORDER BY t.external_id;  -- transactions that wait for one another's external ids do so in one order
+               basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector,
+               fulfillment_status text)
+     ORDER BY t.external_id, t.number;  -- transactions that wait for one another's external ids and numbers do so in one order
     GET DIAGNOSTICS stored = ROW_COUNT;
     INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
-    SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, 0, 0
-      FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, sku text, quantity integer);
+    SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, coalesce(t.fulfilled_quantity, 0),
+           coalesce(t.returned_quantity, 0)
+      FROM json_to_recordset(in_lines) AS t (
+               order_id bigint, id bigint, variant_id bigint, sku text, quantity integer, fulfilled_quantity integer,
+               returned_quantity integer);
     INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
     SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
       FROM unnest(placed, entries, authors) AS t (order_id, entry, author) ORDER BY t.order_id;
@@ -181,7 +188,7 @@ BEGIN
     SELECT in_store_id, e.id, e.type, e.resource_type, e.resource_id, e.version, actors[array_position(placed, e.order_id)],
            e.changes, e.data, requests[array_position(placed, e.order_id)], moment, e.parent_version
       FROM (SELECT t.order_id, 1 AS step, t.n, t.id, t.type, 'order' AS resource_type, t.order_id AS resource_id, 1 AS version,
-                   t.changes, order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
+                   t.changes, order_document(o.id, order_purchase(o.head, o.lines, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
                        ',"suspected_duplicates_count":' || t.suspected_duplicates || times) AS data,
                    NULL::integer AS parent_version
               FROM json_to_recordset(in_events)
@@ -210,7 +217,7 @@ BEGIN
              UNION ALL
             SELECT t.order_id, 3, 1, new_event_id(), 'order.duplicate_suspected', 'order', o.id, o.version - t.later,
                    '{"suspected_duplicates_count":[' || a.count - 1 || ',' || a.count || ']}',
-                   order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
+                   order_document(o.id, order_purchase(o.head, o.lines, o.edition), order_items(o.lines, o.edition), order_person(o.person, o.edition),
                        ',"suspected_duplicates_count":' || a.count
                        || times_tail(o.created_at, moment, o.version - t.later) || '}'), NULL
               FROM (SELECT s.order_id, s.other_id,

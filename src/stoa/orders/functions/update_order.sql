@@ -33,15 +33,20 @@ BEGIN
                updated_at = greatest(c.updated_at, moment), version = c.version + 1
          WHERE c.store_id = in_store_id AND c.id = change.customer_id;
     END IF;
+    IF coalesce(change.edition, 1) = 1 THEN  -- release 0.3.0 writes payments without their records
+        change.head := head_with_payments(change.head, change.lines, rfc3339(moment), in_actor);
+        change.payment_status := member_text(change.head, 'payment_status');
+    END IF;
     UPDATE orders o
        SET external_id = change.external_id, status = change.status, payment_status = change.payment_status,
+           paid_at = newest_record(change.head, 'payment'), refunded_at = newest_record(change.head, 'refund'),
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
            head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
            updated_at = moment, version = o.version + 1
      WHERE o.store_id = in_store_id AND o.id = change.id
     RETURNING o.version, o.tail, o.edition INTO STRICT version, new_tail, written;
-    document := order_document(change.id, order_head(change.head, written), order_items(change.lines, written),
+    document := order_document(change.id, order_purchase(change.head, change.lines, written), order_items(change.lines, written),
                                order_person(change.person, written), new_tail);
     IF json_array_length(in_lines) > 0 THEN
         DELETE FROM order_lines l
@@ -68,7 +73,7 @@ BEGIN
         INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id)
         SELECT in_store_id, new_event_id(), 'order.updated', 'order', o.id, o.version, in_actor,
                '{"suspected_duplicates_count":[' || o.suspected_duplicates + 1 || ',' || o.suspected_duplicates || ']}',
-               order_document(o.id, order_head(o.head, o.edition), order_items(o.lines, o.edition),
+               order_document(o.id, order_purchase(o.head, o.lines, o.edition), order_items(o.lines, o.edition),
                               order_person(o.person, o.edition), o.tail), in_request_id
           FROM unnest(in_no_longer_suspected) AS t (id) JOIN orders o ON o.store_id = in_store_id AND o.id = t.id
          ORDER BY o.id;

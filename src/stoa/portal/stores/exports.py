@@ -95,6 +95,8 @@ ORDER_COLUMNS: dict[str, Callable[[Order], Any]] = {
     "total": lambda order: order.total,
     "amount_paid": lambda order: order.amount_paid,
     "amount_refunded": lambda order: order.amount_refunded,
+    "amount_due": lambda order: order.amount_due,
+    "balance": lambda order: order.balance,
     "items": lambda order: [f"{line.quantity} x {line.sku or line.name}" for line in order.line_items],
     "customer_id": lambda order: order.customer_id,
     "first_name": lambda order: order.contact.first_name,

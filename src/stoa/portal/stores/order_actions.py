@@ -11,6 +11,7 @@ from stoa.inventory.queries import LOCATIONS
 from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
+from stoa.orders.line_items import LineItem
 from stoa.orders.status import update_order_status
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm
@@ -22,9 +23,11 @@ from stoa.portal.stores.order_forms import (
     Action,
     Line,
     OrderForm,
+    RemovedItem,
     Text,
     payments_to,
     refundable,
+    removed_items,
     statuses_to,
     voidable,
 )
@@ -80,7 +83,11 @@ async def _locations(visit: Visit) -> list[Location]:
 
 def _lines(visit: Visit, order: Order, action: Action) -> Slice:
     units = action.units
-    taken = [(line, units(order, line)) for line in order.line_items] if units else []
+    taken: list[tuple[LineItem | RemovedItem, int]] = []
+    if units:
+        taken += [(line, units(order, line)) for line in order.line_items]
+    if action.refunds:
+        taken += removed_items(order)
     return paginate(visit, [pair for pair in taken if pair[1] > 0], "lines", _LINES_PER_FORM)
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from stoa.orders.contract import Order
 from stoa.orders.line_items import LineItem
+from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
-from stoa.orders.rules import PAYMENTS
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.writes import VersionedForm, whole
 
@@ -36,6 +36,8 @@ class OrderForm(VersionedForm):
     location: Line = ""  # that ships units, or takes them back
     amount: Line = ""
     shipping_amount: Line = ""
+    method: Line = ""
+    external_id: Line = ""
     shown_amount: Line = ""  # the amount in all that the page showed
     restock: bool = False
     status: Line = ""
@@ -118,9 +120,18 @@ def _refund(form: OrderForm) -> Body:
         if not form.restock:
             line.pop("location", None)
         fields[f"/refund/line_items/{index}/restock"] = "restock"
-    for name in ("amount", "shipping_amount", "reason", "note"):
+    for name in ("amount", "shipping_amount", "reason", "note", "method", "external_id"):
         fields[f"/refund/{name}"] = name
-    return Body({"refund": {"line_items": lines, **amounts, **_words(reason=form.reason, note=form.note)}}, fields)
+    words = _words(reason=form.reason, note=form.note, method=form.method, external_id=form.external_id)
+    return Body({"refund": {"line_items": lines, **amounts, **words}}, fields)
+
+
+def _pay(form: OrderForm) -> Body:
+    names = ("amount", "method", "external_id", "note")
+    if not form.amount:
+        raise FormError(amount="Enter the amount that was paid.")
+    paid = _words(amount=form.amount, method=form.method, external_id=form.external_id, note=form.note)
+    return Body({"payment": paid}, {f"/payment/{name}": name for name in names})
 
 
 def _cancel(form: OrderForm) -> Body:
@@ -162,8 +173,32 @@ def _with_customer(_: Order, line: LineItem) -> int:
 
 
 def _not_refunded(order: Order, line: LineItem) -> int:
-    refunded = sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line.id)
-    return max(0, line.quantity - refunded)
+    removed = sum(each.quantity for each in order.removed_line_items if each.line_item_id == line.id)
+    return max(0, line.quantity + removed - _refunded(order, line.id))
+
+
+def _refunded(order: Order, line_id: int) -> int:
+    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
+
+
+class RemovedItem(msgspec.Struct):
+    """A line item that was removed, as the form shows it."""
+
+    id: int
+    name: str
+    sku: str | None
+    variant_title: str = ""
+    option_values: dict[str, str] = {}
+
+
+def removed_items(order: Order) -> list[tuple[RemovedItem, int]]:
+    """The line items that were removed as a whole, with their units that are not refunded yet."""
+    left = {line.id for line in order.line_items}
+    return [
+        (RemovedItem(each.line_item_id, each.name, each.sku), each.quantity - _refunded(order, each.line_item_id))
+        for each in order.removed_line_items
+        if each.line_item_id not in left
+    ]
 
 
 def voidable(order: Order) -> list[Fulfillment]:
@@ -198,6 +233,14 @@ ACTIONS: Mapping[str, Action] = {
         _move,
         None,
         lambda order: bool(statuses_to(order) or payments_to(order)),
+    ),
+    "pay": Action(
+        "Record payment",
+        "order.payment_recorded",
+        "The payment was recorded.",
+        _pay,
+        None,
+        lambda order: order.amount_due > 0,
     ),
     "track": Action(
         "Tracking",

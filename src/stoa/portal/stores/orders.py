@@ -1,4 +1,4 @@
-"""Order pages: the list, and one order with its line items, totals, fulfillments, refunds, duplicates and timeline."""
+"""Order pages: the list, and one order with its line items, totals, payments, fulfillments, refunds, duplicates and timeline."""
 
 import msgspec
 from starlette.responses import StreamingResponse
@@ -22,7 +22,9 @@ _SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-tota
 _FILTERS = ("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates")
 _LINES_PER_PAGE, _RECORDS_PER_PAGE, _ENTRIES_PER_PAGE, _MAX_DUPLICATES = 50, 10, 15, 25
 # The timeline fields that a viewer can see: none of them contains personal data.
-_IMPERSONAL_FIELDS = frozenset({"status", "payment_status", "fulfillment_status", "total", "fulfillments", "refunds"})
+_IMPERSONAL_FIELDS = frozenset(
+    {"status", "payment_status", "fulfillment_status", "total", "fulfillments", "refunds", "payments"}
+)
 
 
 @pages.page("/stores/{handle}/orders", nav="list_stores")
@@ -58,8 +60,12 @@ async def store_order(visit: Visit) -> View:
         "copies": copies,
         "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
         "lines": paginate(visit, order.line_items, "lines", _LINES_PER_PAGE),
-        "names": {line.id: line.name for line in order.line_items},
+        "names": {
+            **{each.line_item_id: each.name for each in order.removed_line_items},
+            **{line.id: line.name for line in order.line_items},
+        },
         "fulfillments": paginate(visit, order.fulfillments[::-1], "fulfillments", _RECORDS_PER_PAGE),
+        "payments": paginate(visit, order.payments[::-1], "payments", _RECORDS_PER_PAGE),
         "refunds": paginate(visit, order.refunds[::-1], "refunds", _RECORDS_PER_PAGE),
         "units": sum(line.quantity for line in order.line_items),
         "timeline": timeline,
