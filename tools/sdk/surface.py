@@ -163,7 +163,13 @@ def _calls_of(spec: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Mappi
     words = {"summary": text.partition(". ")[0], "description": text}
     return [
         {**spec, "requestBody": _sent(spec, bodies[0]), "responses": {**usual, **failures}},
-        {**spec, **words, "requestBody": _sent(spec, batch), "responses": {**outcomes, **failures}, "parameters": headers},
+        {
+            **spec,
+            **words,
+            "requestBody": _sent(spec, batch),
+            "responses": {**outcomes, **failures},
+            "parameters": headers,
+        },
     ]
 
 

@@ -306,7 +306,9 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
         stored = await insert(db, call.store, moment, placements)
     except PostgresError as error:
         if violates(error, "orders_external_id_key") or violates(error, "orders_number_key"):
-            raise StaleTransaction("another order, perhaps a historical one, has taken the external id or number") from error
+            raise StaleTransaction(
+                "another order, perhaps a historical one, has taken the external id or number"
+            ) from error
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
             raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise

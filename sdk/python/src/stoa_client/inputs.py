@@ -202,6 +202,7 @@ OrderField: TypeAlias = Literal[
     "updated_at",
     "version",
     "payments",
+    "removed_line_items",
 ]
 ProductField: TypeAlias = Literal[
     "id",
@@ -709,7 +710,9 @@ class HistoricalOrder(TypedDict):
 
 
 class HistoricalOrders(TypedDict):
-    """Up to 100 historical orders. Each is stored or refused by itself."""
+    """Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused
+    one is stored.
+    """
 
     historical: bool
     """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
@@ -1100,7 +1103,9 @@ class NewRefundLine(TypedDict):
     line_item_id: int
     """The id of a line item of the order. Send each at most once."""
     quantity: int
-    """The units to refund: at most the quantity of the line item minus refunded units."""
+    """The units to refund: at most those of the line item and those that were removed from it, minus refunded
+    units.
+    """
     restock: NotRequired[bool]
     """True returns the units, which must be shipped, to stock and counts them as returned."""
     location: NotRequired[str | None]

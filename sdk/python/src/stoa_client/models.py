@@ -889,6 +889,10 @@ class Order(Model):
     """The payments and refunds, oldest first, at most 100 payments and 100 refunds. All sums about money follow
     from them.
     """
+    removed_line_items: "list[RemovedLine]" = absent()
+    """The units that were removed from the order after something was paid. They are not part of `line_items` and
+    `total`, and can be refunded by line.
+    """
 
 
 class PartialOrder(Model):
@@ -939,6 +943,7 @@ class PartialOrder(Model):
     updated_at: "UnsetType | datetime" = absent()
     version: "UnsetType | int" = absent()
     payments: "UnsetType | list[Payment]" = absent()
+    removed_line_items: "UnsetType | list[RemovedLine]" = absent()
 
 
 class OrderAddress(Model):
@@ -1189,6 +1194,23 @@ class RefundLine(Model):
     """The code of the location where the request restocked the units; null if it named none: they return to where
     they were shipped from.
     """
+
+
+class RemovedLine(Model):
+    """Units that were removed from a line item after something was paid for the order. They can be refunded by
+    line.
+    """
+
+    line_item_id: int = absent()
+    """The id of the line item, which may still have other units."""
+    sku: "str | None" = absent()
+    """The SKU of the variant; null if it has none."""
+    name: str = absent()
+    """The name of the product, or of the custom line item."""
+    quantity: int = absent()
+    """The removed units, without those that were added again."""
+    amount: Decimal = absent()
+    """What their removal took from the `total` of the line item."""
 
 
 class RowError(Model):

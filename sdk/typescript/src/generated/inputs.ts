@@ -445,7 +445,10 @@ export interface HistoricalOrder {
   send_events?: boolean;
 }
 
-/** Up to 100 historical orders. Each is stored or refused by itself. */
+/**
+ * Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused one
+ * is stored.
+ */
 export interface HistoricalOrders {
   /** True: the order is stored as it was, without any effect on stock. Requires `orders:import`. */
   historical: boolean;
@@ -911,7 +914,9 @@ export interface NewRefund {
 export interface NewRefundLine {
   /** The id of a line item of the order. Send each at most once. */
   line_item_id: number;
-  /** The units to refund: at most the quantity of the line item minus refunded units. */
+  /**
+   * The units to refund: at most those of the line item and those that were removed from it, minus refunded units.
+   */
   quantity: number;
   /**
    * True returns the units, which must be shipped, to stock and counts them as returned.

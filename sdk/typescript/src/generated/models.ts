@@ -814,6 +814,11 @@ export interface Order {
    * them.
    */
   payments: Payment[];
+  /**
+   * The units that were removed from the order after something was paid. They are not part of `line_items` and
+   * `total`, and can be refunded by line.
+   */
+  removed_line_items: RemovedLine[];
 }
 
 /** A shipping or billing address: a snapshot that later changes of the customer do not affect. */
@@ -1011,6 +1016,22 @@ export interface RefundLine {
    * they were shipped from.
    */
   location: string | null;
+}
+
+/**
+ * Units that were removed from a line item after something was paid for the order. They can be refunded by line.
+ */
+export interface RemovedLine {
+  /** The id of the line item, which may still have other units. */
+  line_item_id: number;
+  /** The SKU of the variant; null if it has none. */
+  sku: string | null;
+  /** The name of the product, or of the custom line item. */
+  name: string;
+  /** The removed units, without those that were added again. */
+  quantity: number;
+  /** What their removal took from the `total` of the line item. */
+  amount: string;
 }
 
 /** A fault of one row, or of the whole job if `row` is null. */

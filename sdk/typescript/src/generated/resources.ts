@@ -453,19 +453,10 @@ export class Orders extends Resource {
   }
 
   /**
-   * Place an order and reserve its stock.
+   * Historical orders to store, up to 100.
    *
-   * A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`;
-   * a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none,
-   * by the priority of the locations or at the given `location`; a draft reserves nothing. Discounts and taxes are
-   * sent as sums or itemized, and must add up. Name the customer by `customer_id`, which requires `customers:read`,
-   * or send `customer`: Stoa finds it by email address or phone number, or creates it. Without `customers:read`,
-   * the order contains only what you send. With `dry_run=true`, Stoa prices and checks the order and stores
-   * nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may
-   * duplicate. With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it
-   * was, with its number, dates, status, payments, refunds and fulfillments, without any effect on stock, and
-   * without webhooks unless `send_events` is true. `items` has up to 100 of them, which are stored or refused one
-   * by one. The guide on moving a shop describes the fields.
+   * Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused one
+   * is stored.
    *
    * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
    * NumberTaken, TooManyItems.
