@@ -14,7 +14,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from benchmarks import catalog, engines, measures, report, sameness, services, trade, writes
+from benchmarks import catalog, engines, measures, report, sameness, services, streams, trade, writes
 from benchmarks.apps import get_token, register
 from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
@@ -31,6 +31,7 @@ from stoa.settings import Settings, load
 BASELINE = Path(__file__).parent / "baseline"
 HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token", "installations")
 TRADE_ROWS = ("orders", "customers")
+STREAM_ROWS = ("stream",)
 WRITE_ROWS = (
     "create-product",
     "adjust",
@@ -41,7 +42,7 @@ WRITE_ROWS = (
     "hot-order",
 )
 MILLION_ROWS = ("million-first", "million-deep")
-ALL = (*HTTP_ROWS, *TRADE_ROWS, *WRITE_ROWS, "demo")
+ALL = (*HTTP_ROWS, *TRADE_ROWS, *STREAM_ROWS, *WRITE_ROWS, "demo")
 WARM_UP_S = 2.0
 
 
@@ -206,6 +207,11 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
 
         few = not plan.million_orders  # the baseline is not loaded with a million orders
         found = taken(ours.reads() + ours.trade(baseline=few))
+        if any(name in plan.only for name in STREAM_ROWS):
+            at, large = ours.prepared, ours.prepared.large
+            found.append(
+                streams.measure(ours.service, dsn, large, at.trade, ours.access, plan.load, plan.rounds, console)
+            )
         if any(name in plan.only for name in WRITE_ROWS):
             # Recorded and measured last, because they add rows to the store.
             found += taken(ours.writes(baseline=few))

@@ -32,13 +32,14 @@ from stoa.app import Application
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database, connect
-from stoa.imports.contract import NDJSON, Options
+from stoa.imports.contract import Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import GET, STORE
 from stoa.imports.runner import claim_this, run_import
 from stoa.rest.call import Store
+from stoa.rest.headers import NDJSON
 from stoa.settings import Settings, load
 
 TABLES = ("products", "product_terms", "variants", "stock_movements", "events")

@@ -195,7 +195,7 @@ def _listing(
         values.append(":after")
     # The service reads bytes in binary format. pgbench reads only text, in which bytes become hexadecimal digits at a
     # high cost; documents as text make the limit higher, and the comparison fair.
-    sql = listing.statement(Shape(resumed=after is not None, joined=True, limit=limit + 1))
+    sql = listing.statement(Shape(resumed=after is not None, joined=",", limit=limit + 1))
     if not unchanged:
         sql = sql.replace(_DOCUMENTS, _AS_TEXT)
     return Script(as_script((sql, values), choose="\n".join(chosen)))

@@ -1,6 +1,7 @@
 """One PostgreSQL server per run, one database per test process, and new stores for each test."""
 
 import asyncio
+import gc
 import hashlib
 import os
 import shutil
@@ -21,7 +22,7 @@ from stoa.cluster.distribution import distribute
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database, connect
 from stoa.settings import Settings, load
-from tests.support import notes
+from tests.support import data_folders, notes
 from tests.support.databases import (
     CLUSTER,
     SERVER,
@@ -52,11 +53,14 @@ hypothesis.settings.load_profile("quick")  # `make deep` uses the other
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
+    gc.disable()  # until the tests are collected, because nothing of this is ever freed
     config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
     # A shell lets its background jobs ignore SIGINT, also their children. Then `stoa listen` would not end when a test interrupts it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.setdefault(TEMPLATE, f"test_template_{os.getpid()}")
+    if TEMPLATE not in os.environ:
+        os.environ[TEMPLATE] = f"test_template_{os.getpid()}"
+        config.add_cleanup(data_folders.remove_template)
     if on_cluster():
         os.environ[SERVER] = os.environ[CLUSTER]
     if SERVER in os.environ or config.option.collectonly:
@@ -95,6 +99,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         share.extend(fast[start : start + count])
         start, rest = start + count, rest - len(share)
     items[:] = [item for share in shares for item in share]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

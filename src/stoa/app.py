@@ -90,6 +90,7 @@ class Application:
             observe=self._observe,
             committed=self.notifier,
         )
+        self.streams = dispatcher.streams
         self._dispatch: RequestHandler = self._tracing.requests(dispatcher) if self._tracing else dispatcher
         self._handle_page: RequestHandler = self._tracing.requests(self._page) if self._tracing else self._page
         gauges = {
@@ -124,8 +125,9 @@ class Application:
             await asyncio.to_thread(self._tracing.close)
 
     def end_waiting(self) -> None:
-        """Answer the requests that wait for an event, because this worker is about to exit."""
+        """Answer the requests that wait for an event and end the streams, because this worker is about to exit."""
         stop_waiting()
+        self.streams.drain()
 
     def leave(self) -> None:
         """Let proxies notice that this service is about to exit; until then, each connection ends with its next response."""

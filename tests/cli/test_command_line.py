@@ -76,6 +76,9 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("app", "rotate-secret"): "{client_id} --force",
     ("app", "callbacks"): "{client_id} --return-url https://app.example.com/",
     ("app", "rotate-signing-secret"): "{client_id}",
+    ("app", "keys", "add"): "{client_id} {key}",
+    ("app", "keys", "list"): "{client_id}",
+    ("app", "keys", "remove"): "{client_id} cli",
     ("app", "suspend"): "{client_id}",
     ("app", "resume"): "{client_id}",
     ("token", "issue"): "{client_id} --store {handle}",
@@ -93,6 +96,9 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("account", "take"): "{person} --store {handle}",
     ("account", "members"): "--store {handle}",
 }
+
+
+KEY = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "cli"}
 
 
 def ids(paths: Any) -> list[str]:
@@ -164,6 +170,9 @@ async def test_json_output_is_valid_json_and_nothing_else(
         await stoa("account", "give", person, "--store", shop.store.handle)
     if path == ("app", "rotate-signing-secret"):
         await stoa("app", "callbacks", shop.client_id, "--return-url", "https://app.example.com/")
+    (tmp_path / "key.json").write_text(json.dumps(KEY))
+    if path == ("app", "keys", "remove"):
+        await stoa("app", "keys", "add", shop.client_id, str(tmp_path / "key.json"))
     if path == ("location", "deactivate"):
         await stoa("location", "add", shop.store.handle, "west", "--name", "West")
     words = ARGUMENTS.get(path, "").format(
@@ -173,6 +182,7 @@ async def test_json_output_is_valid_json_and_nothing_else(
         app_id=shop.app_id,
         file=tmp_path / "goods.csv",
         people=tmp_path / "people.csv",
+        key=tmp_path / "key.json",
     )
     done: Result = await stoa(*path, *shlex.split(words), "--json")
     assert done.exit_code == 0, done.output

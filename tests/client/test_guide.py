@@ -9,6 +9,7 @@ import pytest
 
 from stoa_client import Client
 from tests.client.conftest import base_url
+from tests.client.test_private_keys import new_key
 from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.support.service import Account
 
@@ -42,7 +43,9 @@ def run(program: str, variables: dict[str, str], folder: Path) -> str:
 
 
 def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "app-key.pem").write_text(new_key())
     output = run(GUIDE, variables, tmp_path)
+    assert "'kty': 'EC'" in output
     assert "1 in all, 1 here" in output
     assert "unchanged" in output
     assert "/price invalid_money" in output

@@ -118,5 +118,5 @@ def test_a_client_can_be_configured_by_the_environment(account: Account, monkeyp
 
 @pytest.mark.parametrize("options", [{}, {"client_id": "x"}, {"client_id": "x", "client_secret": "y", "token": "z"}])
 def test_credentials_and_token_are_mutually_exclusive(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="client_id and client_secret, or a token"):
+    with pytest.raises(ValueError, match="client_id and private_key, or a token"):
         Client("http://localhost", **options)  # pyright: ignore[reportArgumentType]

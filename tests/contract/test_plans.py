@@ -81,6 +81,10 @@ GET /orders?sku=<sku>
 GET /orders?sku=<sku>,<sku 2>,<sku 3>
 GET /orders?number=<number>
 GET /orders?external_id=<order>
+GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&location=east
+GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&fulfillable_at=default
+GET /orders?location=nowhere
+GET /orders?shipped_at[gte]=2999-01-01T00:00:00Z
 POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity":1},{"sku":"<sku 2>","quantity":1},{"variant_id":<variant_id 3>,"quantity":1}]}
 POST /orders {"customer":{"email":"<email>"},"line_items":[{"sku":"<sku>","quantity":1}]}
 PATCH /orders/<order_id> {"note":"Ring twice"}
@@ -88,6 +92,7 @@ PUT /orders/<order_id>/status {"status":"processing"}
 PUT /orders/<order_id>/status {"status":"cancelled"}
 POST /orders/<order_id>/products {"line_items":[{"sku":"<sku 2>","quantity":1}]}
 PATCH /orders/<order_id>/products/<line_id> {"quantity":2}
+PATCH /orders/<order_id>/products/<line_id> {"location":"default"}
 GET /orders/<order_id>/comments
 POST /orders/<order_id>/comments {"body":"Called back"}
 GET /orders/<order_id>/duplicates

@@ -147,7 +147,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
     names = sorted(listing.where)
     for name in names:
         yield Shape(filters=(name,))
-        yield Shape(filters=(name,), joined=True)
+        yield Shape(filters=(name,), joined=",")
         yield Shape(filters=(name,), single=(name,))
     yield Shape(filters=tuple(names), sort=("id",), resumed=True)
     for sort in sorts:
@@ -157,7 +157,9 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
-            yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, joined=not backwards, limit=51)
+            yield Shape(
+                sort=keys, resumed=resumed, backwards=backwards and resumed, joined="" if backwards else "\n", limit=51
+            )
     yield Shape(sort=(*(f"-{sort}" for sort in sorts if sort != "id"), "id"), resumed=True)
 
 

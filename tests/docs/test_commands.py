@@ -24,6 +24,7 @@ CLIENT_ID = re.compile(r"stoa_ci_\w+")
 # The files that the commands read.
 FILES = {
     "people.csv": "external_id,email,metadata.shared.tier\ncrm-7,ada@example.com,gold\n",
+    "public.jwk.json": '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"key-1"}',
     "catalog.csv": "external_id,name,price,sku\nerp-7,Enamel Pan,31.00,PAN-7\n",
 }
 

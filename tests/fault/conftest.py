@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.service import WITH_NOTES, Service, free_port, migrated_database
+from tests.support.service import PATIENCE_S, WITH_NOTES, Service, free_port, migrated_database
 
 BODY_SECONDS = "2"
 SEND_SECONDS = 4
@@ -30,7 +30,12 @@ async def service(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> A
 
 @pytest.fixture(scope="package")
 async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """Two workers with an embedded database."""
-    with Service(tmp_path_factory.mktemp("embedded"), command=WITH_NOTES) as running:
+    """Two workers with an embedded database and metrics; clients may be slow."""
+    with Service(
+        tmp_path_factory.mktemp("embedded"),
+        command=WITH_NOTES,
+        metrics=f"127.0.0.1:{free_port()}",
+        send_seconds=10 * PATIENCE_S,
+    ) as running:
         await running.add_notes()
         yield running

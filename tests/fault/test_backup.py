@@ -30,6 +30,7 @@ from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
 from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
+from tests.support.data_folders import copy_migrated
 from tests.support.service import Account, Service, migrated_database, new_database
 from tests.support.shops import SHIRT, operator_of
 
@@ -319,7 +320,8 @@ async def keep_writing(account: Account) -> None:
 async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tmp_path: Path) -> None:
     """Back up under load, drill and restore with the commands of an operator."""
     file = tmp_path / "stoa.backup"
-    first = Service(tmp_path / "first", workers=1)
+    copy_migrated(tmp_path / "first/postgres")
+    first = Service(tmp_path / "first", workers=1, background=False)
     del first.environment["STOA_SECRET_KEY"]  # so that the key is in the data folder
     with first:
         key = (tmp_path / "first/secret.key").read_text().strip()
@@ -346,7 +348,7 @@ async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tm
     assert file.stat().st_mode & 0o777 == 0o600
     assert msgspec.json.decode(taken.stdout)["holds_key"] is True
 
-    second = Service(tmp_path / "second", workers=1)
+    second = Service(tmp_path / "second", workers=1, background=False)
     del second.environment["STOA_SECRET_KEY"]
     resurrecting = second.run("restore", str(file))
     assert (resurrecting.returncode, "--no-erasures" in resurrecting.stderr) == (2, True)

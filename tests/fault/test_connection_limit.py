@@ -27,15 +27,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgre
         yield running
 
 
+@pytest.fixture(scope="module")
+async def template(server: EmbeddedPostgres) -> str:
+    """The name of a migrated database, whose owner is a role without a limit."""
+    db = await connect(server.dsn.replace("stoa@", "postgres@"))
+    await db.execute(f"CREATE ROLE {ROLE} LOGIN")
+    await db.execute(f"CREATE DATABASE template_of_{ROLE} OWNER {ROLE}")
+    await db.close()
+    await migrate(sibling(server.dsn, f"template_of_{ROLE}").replace("stoa@", f"{ROLE}@"))
+    return f"template_of_{ROLE}"
+
+
 @pytest.fixture
-async def admin(server: EmbeddedPostgres) -> AsyncIterator[Connection]:
+async def admin(server: EmbeddedPostgres, template: str) -> AsyncIterator[Connection]:
     """A superuser of a new database, whose owner is a role without a limit."""
     as_superuser = server.dsn.replace("stoa@", "postgres@")
     db = await connect(as_superuser)
     await db.execute(f"DROP DATABASE IF EXISTS {ROLE} WITH (FORCE)")
-    await db.execute(f"DROP ROLE IF EXISTS {ROLE}")
-    await db.execute(f"CREATE ROLE {ROLE} LOGIN")
-    await db.execute(f"CREATE DATABASE {ROLE} OWNER {ROLE}")
+    await db.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1")
+    await db.execute(f"CREATE DATABASE {ROLE} OWNER {ROLE} TEMPLATE {template}")
     await db.close()
     db = await connect(sibling(as_superuser, ROLE))
     yield db
@@ -43,12 +53,10 @@ async def admin(server: EmbeddedPostgres) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def url(server: EmbeddedPostgres, admin: Connection) -> str:
+def url(server: EmbeddedPostgres, admin: Connection) -> str:
     """The database as a role whose connections can be limited."""
     _ = admin
-    as_role = sibling(server.dsn, ROLE).replace("stoa@", f"{ROLE}@")
-    await migrate(as_role)
-    return as_role
+    return sibling(server.dsn, ROLE).replace("stoa@", f"{ROLE}@")
 
 
 @pytest.mark.parametrize("limit", [20, 2])

@@ -15,13 +15,13 @@ import pytest
 
 from stoa.access.encryption import Cipher
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key
 from stoa.webhooks.http.message import new_secret
 from tests.conftest import SECRET_KEY
 from tests.fault.test_lost_database import Postgres
+from tests.support.data_folders import copy_migrated
 from tests.support.receivers import Receiver
 from tests.support.service import STOA
 
@@ -194,8 +194,7 @@ async def until_drained(database: Database, receiver: Receiver, writer: Writer) 
 
 @pytest.mark.timeout(SECONDS + RECOVERY_S + 120)
 async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restarts(tmp_path: Path) -> None:
-    with Postgres(tmp_path / "postgres") as server:
-        await migrate(server.dsn)
+    with Postgres(copy_migrated(tmp_path / "postgres")) as server:
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)
@@ -231,8 +230,7 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
 
 @pytest.mark.timeout(RECOVERY_S + 120)
 async def test_the_deliveries_of_a_suspended_worker_are_taken_over(tmp_path: Path) -> None:
-    with Postgres(tmp_path / "postgres") as server:
-        await migrate(server.dsn)
+    with Postgres(copy_migrated(tmp_path / "postgres")) as server:
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
         async with Receiver() as receiver:
             await open_stores(database, receiver.url)

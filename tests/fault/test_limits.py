@@ -27,6 +27,7 @@ async def limited(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
         tmp_path_factory.mktemp("limited"),
         database_url=await migrated_database(f"limits_{os.getpid()}"),
         command=WITH_NOTES,
+        background=False,
         metrics=f"127.0.0.1:{free_port()}",
         workers=1,
         max_in_flight=4,

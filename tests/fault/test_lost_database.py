@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 from stoa.db.embedded import EmbeddedPostgres
+from tests.support.data_folders import copy_migrated
 from tests.support.service import Account, Service, alive, until
 
 # Generous: on an idle machine, requests fail within 2 s (7 s if the server hangs), and succeed again after 1 s.
@@ -89,7 +90,7 @@ async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_ba
     tmp_path: Path,
 ) -> None:
     with (
-        Postgres(tmp_path / "postgres") as server,
+        Postgres(copy_migrated(tmp_path / "postgres")) as server,
         Service(tmp_path / "service", database_url=server.dsn, app_concurrency=100, background=False) as service,
     ):
         account = await service.account("outage")
@@ -107,6 +108,7 @@ async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_ba
 
 
 def test_an_embedded_database_that_dies_is_restarted(tmp_path: Path) -> None:
+    copy_migrated(tmp_path / "postgres")
     with Service(tmp_path, background=False) as service:
         postmaster = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
         os.kill(postmaster, signal.SIGKILL)

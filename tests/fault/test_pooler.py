@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from stoa.db.migrate import migrate
 from stoa.db.pool import Database, path_to_server
 from tests.fault.test_lost_database import Postgres
 from tests.figures.trade import Trade, verify
+from tests.support.data_folders import copy_migrated
 from tests.support.pgbouncer import PgBouncer, keeps_prepared_statements, needs_pgbouncer
 from tests.support.receivers import Receiver
 from tests.support.service import Service
 
 pytestmark = [needs_pgbouncer, pytest.mark.timeout(150)]
 IMPORTED = 300
+THINK_S = 0.02  # busy enough for a restart to interrupt requests, without using the whole processor
 RUNNING = ("queued", "running")
 
 
@@ -31,8 +32,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Postgres]:
-    with Postgres(folder / "postgres", durable=False) as running:
-        asyncio.run(migrate(running.dsn))
+    with Postgres(copy_migrated(folder / "postgres"), durable=False) as running:
         yield running
 
 
@@ -94,8 +94,8 @@ async def test_requests_deliveries_and_imports_survive_a_restart_of_the_pooler_u
                 )
                 assert sent.status_code == 202, sent.text
                 job = sent.json()["data"]["id"]
-            work = [asyncio.create_task(trade.write_on()) for _ in range(6)]
-            work += [asyncio.create_task(trade.read_on()) for _ in range(2)]
+            work = [asyncio.create_task(trade.write_on(think_s=THINK_S)) for _ in range(6)]
+            work += [asyncio.create_task(trade.read_on(think_s=THINK_S)) for _ in range(2)]
             for _ in range(2):
                 await asyncio.sleep(2.5)
                 await asyncio.to_thread(pooler.stop)

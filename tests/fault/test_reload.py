@@ -40,7 +40,7 @@ async def single(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
     """A service with a single worker, whose secret key is in its data folder."""
     url = await migrated_database(f"reload_{os.getpid()}")
     folder = tmp_path_factory.mktemp("reload")
-    with Service(folder, database_url=url, command=WITH_NOTES, workers=1, secret_key="") as service:
+    with Service(folder, database_url=url, command=WITH_NOTES, background=False, workers=1, secret_key="") as service:
         await service.add_notes()
         yield service
 
@@ -172,7 +172,8 @@ async def test_a_worker_that_does_not_start_leaves_the_old_one_serving(single: S
 
 async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path) -> None:
     package = installed_copy(tmp_path / "site-packages")
-    service = Service(tmp_path / "data", database_url=await migrated_database(f"stuck_{os.getpid()}"), workers=1)
+    url = await migrated_database(f"stuck_{os.getpid()}")
+    service = Service(tmp_path / "data", database_url=url, background=False, workers=1)
     service.environment["PYTHONPATH"] = os.pathsep.join([str(package.parent), service.environment["PYTHONPATH"]])
     with service:
         install_new_release(package)
@@ -185,7 +186,7 @@ async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path)
 
 async def test_a_stop_during_a_reload_ends_all_workers(tmp_path: Path) -> None:
     url = await migrated_database(f"reload_stop_{os.getpid()}")
-    with Service(tmp_path, database_url=url) as service:
+    with Service(tmp_path, database_url=url, background=False) as service:
         _, writer = await asyncio.open_connection("127.0.0.1", service.port)  # idles, so that draining takes long
         os.kill(service.pid, SIGHUP)
         await asyncio.to_thread(until, lambda: len(service.workers()) == 3, "a new worker starts")

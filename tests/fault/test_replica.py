@@ -35,6 +35,7 @@ def service(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         tmp_path_factory.mktemp("replica"),
         database_url=pair.primary_url,
         database_read_url=pair.standby_url,
+        background=False,
         metrics=f"127.0.0.1:{free_port()}",
     ) as running:
         yield running

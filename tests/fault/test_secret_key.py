@@ -19,9 +19,8 @@ OTHER = secrets.token_hex(32)
 @pytest.fixture(scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
     """A stopped service, whose first start recorded its key."""
-    running = Service(
-        tmp_path_factory.mktemp("key"), database_url=await migrated_database(f"key_{os.getpid()}"), workers=1
-    )
+    url = await migrated_database(f"key_{os.getpid()}")
+    running = Service(tmp_path_factory.mktemp("key"), database_url=url, background=False, workers=1)
     with running:
         assert running.status("/ready") == 200
     return running

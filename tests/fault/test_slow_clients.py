@@ -107,20 +107,20 @@ async def test_clients_that_do_not_read_are_closed_and_block_no_others(service: 
 
 
 async def test_what_a_client_does_not_read_is_not_buffered_and_its_request_ends_with_the_connection(
-    service: Service,
+    embedded: Service,
 ) -> None:
-    before = await answered(service, "/openapi.json")
-    clients = [connect(service.port, receive_bytes=8_192) for _ in range(10)]
+    port, before = embedded.port, await answered(embedded, "/openapi.json")
+    clients = [connect(port, receive_bytes=8_192) for _ in range(10)]
     try:
-        await asyncio.to_thread(until, lambda: all(unsent_bytes(service.port, each) for each in clients), "it has sent")
+        await asyncio.to_thread(until, lambda: all(unsent_bytes(port, each) for each in clients), "it has sent")
         await asyncio.sleep(0.5)
-        assert max(unsent_bytes(service.port, each) for each in clients) < 4 * KERNEL_BYTES
-        assert await answered(service, "/openapi.json") == before  # each waits until its client takes the next part
+        assert max(unsent_bytes(port, each) for each in clients) < 4 * KERNEL_BYTES
+        assert await answered(embedded, "/openapi.json") == before  # each waits until its client takes the next part
     finally:
         for client in clients:
             client.close()
     async with asyncio.timeout(LATEST_S):
-        while await answered(service, "/openapi.json") < before + len(clients):
+        while await answered(embedded, "/openapi.json") < before + len(clients):
             await asyncio.sleep(0.1)
 
 

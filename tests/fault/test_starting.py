@@ -89,7 +89,7 @@ async def test_a_demo_starts_without_metrics_if_their_default_address_is_in_use(
 
 
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:
-    line = refusal(embedded.run("serve", port=free_port()), 1)
+    line = refusal(embedded.run("serve", port=free_port(), metrics="off"), 1)
     assert f"{embedded.folder}/postgres is in use by another Stoa, pid {embedded.pid}: stop it first" in line
     assert embedded.status("/ready") == 200
 

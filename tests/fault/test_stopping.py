@@ -8,6 +8,7 @@ from signal import SIGINT, SIGTERM, Signals
 
 import pytest
 
+from tests.support.data_folders import copy_migrated
 from tests.support.partial_request import PartialRequest
 from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, until
 
@@ -15,7 +16,9 @@ from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, until
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One data folder for these tests; each starts from the state that the previous one left."""
-    return tmp_path_factory.mktemp("stopping")
+    made = tmp_path_factory.mktemp("stopping")
+    copy_migrated(made / "postgres")
+    return made
 
 
 def postgres_runs(service: Service) -> bool:

@@ -17,8 +17,11 @@ SLOWEST_S = 180
 BETWEEN = 20  # acknowledged writes between two stops, so that each hits a busy service
 
 
-async def stop_under_load(folder: Path, times: int, minutes: float, workers: int = 2) -> bool:
-    """Stop and start two nodes in turn, or stop at the time limit; returns whether no request failed."""
+async def stop_under_load(folder: Path, times: int, minutes: float, workers: int = 2, think_s: float = 0) -> bool:
+    """Stop and start two nodes in turn, or stop at the time limit; returns whether no request failed.
+
+    With `think_s`, the apps pause between requests, so that they do not use the whole processor.
+    """
     database = EmbeddedPostgres(folder / "postgres")
     nodes = [
         Service(
@@ -38,11 +41,11 @@ async def stop_under_load(folder: Path, times: int, minutes: float, workers: int
         trade = Trade(await front.account("stopped", burst=10_000_000, refill=1_000_000))
         await trade.create_products()
         apps = [
-            *(trade.write_on() for _ in range(2)),
-            trade.write_on(fresh=True),
+            *(trade.write_on(think_s=think_s) for _ in range(2)),
+            trade.write_on(fresh=True, think_s=think_s),
             *(trade.write_on(think_s=1.0) for _ in range(3)),  # on connections that are mostly idle
-            trade.read_on(),
-            trade.read_on(fresh=True),
+            trade.read_on(think_s=think_s),
+            trade.read_on(fresh=True, think_s=think_s),
         ]
         running = [asyncio.create_task(app) for app in apps]
         started = time.monotonic()

@@ -12,11 +12,12 @@ import pytest
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.pool import Database
-from stoa.imports.contract import NDJSON, Options
+from stoa.imports.contract import Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import GET, STORE
+from stoa.rest.headers import NDJSON
 from stoa.settings import load
 from tests.imports.files import lines, mug
 from tests.support.service import Service, alive, migrated_database, until

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.imports.contract import CSV as CSV_MEDIA
 from stoa.imports.contract import Options
-from stoa.imports.csv_rows import Header, quoted, unquoted
 from stoa.imports.products import COLUMNS
 from stoa.imports.queries import FailedRow
 from stoa.imports.reading import Row, cells_of, cut, read_part
 from stoa.imports.reports import report_header, report_rows
+from stoa.rest.csv_rows import Header, quoted, unquoted
+from stoa.rest.headers import CSV as CSV_MEDIA
 from tests.imports.files import CSV, catalog, failures, import_file, refused
 from tests.support.shops import Shop
 
@@ -109,7 +109,7 @@ def test_a_report_that_is_uploaded_again_has_the_same_cells(
     for _ in range(times):
         found, header = _rows(content)
         assert [cells[:3] for row in found for cells in cells_of(row.raw, header)] == rows
-        assert (header.delimiter, header.byte_order_mark) == (delimiter, marked)
+        assert (header.delimiter, header.marked) == (delimiter, marked)
         failed = [FailedRow(row.number, "{}", ERRORS, row.raw) for row in found]
         content = report_header(header) + report_rows(failed, header)
         assert not [cell for cell in _plain_cells(content, delimiter) if cell[:1] in {"=", "+", "-", "@", "\t", "\r"}]

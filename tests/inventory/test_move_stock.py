@@ -45,9 +45,9 @@ async def test_the_ledger_records_every_step_of_an_order(shelves: Shelves) -> No
         ("restock", 2, 0, 9, 0, 7),
     ]
     assert [event["changes"] for event in await shelves.events()] == [
-        {"available": [10, 6]},
-        {"available": [6, 7]},
-        {"on_hand": [10, 7]},
+        {"reserved": [0, 4], "available": [10, 6]},
+        {"reserved": [4, 3], "available": [6, 7]},
+        {"on_hand": [10, 7], "reserved": [3, 0]},
         {"on_hand": [7, 9], "available": [7, 9]},
     ]
     product = await shelves.product("SOCK-S")

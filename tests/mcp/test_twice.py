@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from typing import Any
+from typing import Any, cast
 
 from mcp import Client
 from stoa.mcp.operation_tools import operation_tools
@@ -180,8 +180,7 @@ async def written(account: Account) -> dict[str, Any]:
 
 def _filled(template: Any, ids: dict[str, Any]) -> Any:
     if isinstance(template, dict):
-        members: dict[str, Any] = template
-        return {key: _filled(value, ids) for key, value in members.items()}
+        return {key: _filled(value, ids) for key, value in cast("dict[str, Any]", template).items()}
     return ids[template[1:]] if isinstance(template, str) and template.startswith("$") else template
 
 

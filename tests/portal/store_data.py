@@ -9,7 +9,7 @@ import msgspec
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.events.outbox import Cause
-from stoa.imports.contract import NDJSON, Options
+from stoa.imports.contract import Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import
 from stoa.imports.products import PRODUCTS
@@ -21,6 +21,7 @@ from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.call import Call, NamedOperator
+from stoa.rest.headers import NDJSON
 from tests.support.shops import PERSON, SHIRT
 
 TILL = NamedOperator("Till")

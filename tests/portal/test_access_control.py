@@ -48,12 +48,12 @@ NEEDS: dict[Audience | Right, str] = {
         store_imports store_leave store_ledger store_location store_locations store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
-        approve_request change_app change_callbacks change_location change_order change_product change_stock
+        add_key approve_request change_app change_callbacks change_location change_order change_product change_stock
         change_store_settings close_location comment_on_order create_location create_subscription delete_subscription
         cancel_running_import download_failed_rows download_report edit_product end_old_secret export_customers
         export_orders export_products fix_import check_corrected_rows issue_access_token new_import new_webhook open_development_store_for_app
         open_location order_action pause_subscription redeliver_one redeliver_range redeliver_selected reduce_app_scopes
-        refuse_request reinstall_app request_install resume_endpoint resume_subscription revoke_tokens rotate_secret
+        refuse_request reinstall_app remove_key request_install resume_endpoint resume_subscription revoke_tokens rotate_secret
         rotate_signing_secret rotate_subscription_secret send_test start_checked_import uninstall_app
         update_subscription upload_import webhook_settings withdraw_request""",
     Right.OWN: """

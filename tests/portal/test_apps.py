@@ -1,5 +1,6 @@
 """Apps: registration, credentials, settings, deletion and development stores."""
 
+import json
 import re
 import subprocess
 from typing import Any
@@ -155,6 +156,24 @@ async def test_a_leaked_secret_and_its_tokens_are_revoked_at_once(application: A
     assert "confirmed" in maria.faults
     await maria.submit(f"/portal/apps/{app_id}/tokens/revoke", confirmed="on")
     assert maria.notice == "1 access token revoked."
+
+
+async def test_public_keys_are_added_and_removed(maria: User) -> None:
+    app_id, _, _ = await register(maria)
+    url = f"/portal/apps/{app_id}/keys"
+    await maria.open(f"/portal/apps/{app_id}/credentials")
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "kid": "first"}
+    await maria.submit(url, jwk=json.dumps(jwk))
+    assert maria.notice == "Key first added. Your app can authenticate with it now."
+    assert "<code>first</code>" in maria.text
+    await maria.submit(url, jwk=json.dumps({**jwk, "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"}))
+    assert "private key" in maria.faults["jwk"]
+    await maria.submit(url, jwk="")
+    assert "jwk" in maria.faults
+    await maria.open(f"/portal/apps/{app_id}/credentials")
+    await maria.submit(f"{url}/remove", kid="first")
+    assert maria.notice == "Key first removed."
+    assert "<code>first</code>" not in maria.text
 
 
 @pytest.mark.parametrize("hours", ["-1", "169", "x", ""])

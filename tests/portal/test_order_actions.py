@@ -12,7 +12,7 @@ from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.portal.store_pages import hidden, place_order
-from tests.support.locations import levels, open_locations
+from tests.support.locations import levels, open_locations, spread
 from tests.support.people import User, as_operator
 from tests.support.shops import SHIRT, Shop
 
@@ -202,6 +202,26 @@ async def test_a_person_ships_from_a_location_voids_the_shipment_and_takes_units
     await act(maria, f"{url}/return", **{units: "1", "restock": "on", "location": "east"})
     await act(maria, f"{url}/refund", **{units: "1", "restock": "on", "location": "east", "shipping_amount": "0"})
     assert (await levels(shop, "LS-S"))["east"] == (2, 0)
+
+
+async def test_a_person_moves_a_reservation_to_another_location(shop: Shop, maria: User, store_url: str) -> None:
+    order = await paid_order(shop)
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    await maria.open(url)
+    assert f"{url}/move" not in maria.text  # there is no other location
+    await open_locations(shop, east=20)
+    await spread(shop, "LS-S", east=1)
+    await maria.open(url)
+    assert f"{url}/move" in maria.text
+    await act(maria, f"{url}/move", line_item_id=str(line), location="east")
+    assert "Available is 1" in maria.text
+    item = {"sku": "LS-S", "quantity": 5, "location": "east"}
+    assert (await shop.client.post("/products/inventory/adjustments", json={"items": [item]})).status_code == 200
+    await act(maria, f"{url}/move", line_item_id=str(line), location="")
+    assert "Select a location." in maria.text
+    await act(maria, f"{url}/move", line_item_id=str(line), location="east")
+    assert maria.notice == "The reservation was moved."
+    assert (await stored(shop, order))["line_items"][0]["allocations"] == [{"location": "east", "quantity": 3}]
 
 
 async def test_a_person_records_a_payment_in_parts(shop: Shop, maria: User, store_url: str, db: Database) -> None:

@@ -21,7 +21,7 @@ IN_LATIN = {
     "린넨 셔츠": "linnen-syeocheu",
     "ผ้าลินิน": "phalinin",
     "קפה № 5": "kfh-no-5",
-    "Mug™, blue": "mugtm-blue",
+    "Mug™ \u2013 blue": "mugtm-blue",
     "☕": "coffee",
     "???": "product",
 }

@@ -1,5 +1,5 @@
-"""Any sequence of adjustments, transfers, orders, shipments, voids, cancellations, returns and changes of tracking over three
-locations keeps the books."""
+"""Any sequence of adjustments, transfers, orders, shipments, voids, moves, cancellations, returns and changes of tracking over
+three locations keeps the books."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -38,6 +38,7 @@ STEPS = st.lists(
             st.sampled_from(["pending", "processing", "shipped", "completed", "cancelled", "returned"]),
         ),
         st.tuples(st.just("part"), ANY, st.sampled_from(["shipped", "returned"]), st.integers(0, 1), SOME, WHERE),
+        st.tuples(st.just("move"), ANY, st.integers(0, 1), WHERE),
         st.tuples(st.just("void"), ANY, st.integers(1, 3)),
         st.tuples(st.just("delivered"), ANY, st.integers(1, 3)),
         st.tuples(st.just("edit"), ANY, st.integers(0, 1), st.integers(0, 6)),
@@ -77,7 +78,7 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
         order: dict[str, Any] = orders[int(step[1]) % len(orders)]
         lines: list[dict[str, Any]] = order["line_items"]
         line: dict[str, Any] = (
-            lines[int(step[3 if kind == "part" else 2]) % len(lines)] if kind in ("part", "edit") else {}
+            lines[int(step[3 if kind == "part" else 2]) % len(lines)] if kind in ("part", "edit", "move") else {}
         )
         if kind == "status":
             answer = await client.put(f"/orders/{order['id']}/status", json={"status": step[2]})
@@ -88,6 +89,8 @@ async def act(shop: Shop, orders: list[dict[str, Any]], step: tuple[Any, ...]) -
             change = {"void": True} if kind == "void" else {"status": kind}
             body = {"fulfillment_id": step[2], **change}
             answer = await client.put(f"/orders/{order['id']}/status", json=body)
+        elif kind == "move":
+            answer = await client.patch(f"/orders/{order['id']}/products/{line['id']}", json={"location": step[3]})
         elif kind == "edit":
             answer = await client.patch(f"/orders/{order['id']}/products/{line['id']}", json={"quantity": step[3]})
         else:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.client.test_private_keys import new_key
 from tests.generated.node import needs_npm
 from tests.support.service import Service
 from tests.typescript.conftest import node, programs, variables
@@ -12,9 +13,11 @@ async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service
     """The blocks of typescript-sdk.md are one program."""
     account = await service.account("ts-guide")
     compiled = package.parent / "examples/dist"
+    (tmp_path / "app-key.pem").write_text(new_key())
     done = node(compiled / "guide.js", where=tmp_path, **variables(account))
     assert done.returncode == 0, done.stderr
     assert "1 in all, 1 here" in done.stdout
+    assert "kty: 'EC'" in done.stdout
     assert "unchanged" in done.stdout
     assert "/price invalid_money" in done.stdout
     assert "succeeded 1000" in done.stdout

@@ -8,6 +8,8 @@ from tools.sdk.__main__ import TYPESCRIPT, description, typescript_modules
 from tools.sdk.surface import operations
 from tools.sdk.typescript.text import camel
 
+from stoa_client import PrivateKey
+from tests.client.test_private_keys import new_key, register
 from tests.docs.pages import ROOT
 from tests.generated.node import needs_npm
 from tests.support.service import Service
@@ -45,8 +47,10 @@ def test_the_package_has_one_version_and_no_dependencies() -> None:
 
 
 @needs_npm
-async def test_the_tests_of_the_package_pass(package: Path, service: Service) -> None:
-    accounts = {name: await service.account(f"ts-{name}") for name in ("main", "other", "suspended")}
+async def test_the_tests_of_the_package_pass(package: Path, service: Service, tmp_path: Path) -> None:
+    accounts = {name: await service.account(f"ts-{name}") for name in ("main", "other", "suspended", "keyed")}
+    key = new_key()
+    register(accounts["keyed"], PrivateKey(key), tmp_path)
     accounts["narrow"] = await service.account("ts-narrow", burst=60, refill=60)
     suspended = service.run("store", "suspend", "ts-suspended")
     assert suspended.returncode == 0, suspended.stderr
@@ -60,6 +64,7 @@ async def test_the_tests_of_the_package_pass(package: Path, service: Service) ->
         *files,
         where=package,
         STOA_TEST_ACCOUNTS=as_json(accounts),
+        STOA_TEST_PRIVATE_KEY=key,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# fail 0" in done.stdout

@@ -3,15 +3,18 @@ import { Connection, unexpected } from "./connection.js";
 import { Resources } from "./generated/resources.js";
 import { Limiter } from "./limiter.js";
 import type { AnyOptions } from "./options.js";
+import type { PrivateKey, PrivateKeySource } from "./private-keys.js";
 import { PREFIX } from "./requests.js";
 import type { RetryPolicy } from "./retries.js";
 import { type Credentials, TokenCache, type TokenSource } from "./tokens.js";
 import { jsonObject } from "./problems.js";
 
-/** The credentials, `clientId` and `clientSecret` or a `token`, and the options of all calls. */
+/** The credentials, `clientId` with `clientSecret` or `privateKey`, or a `token`, and the options of all calls. */
 export interface ClientOptions {
   clientId?: string | undefined;
   clientSecret?: string | undefined;
+  /** A private key, as PEM (PKCS #8), as a JWK, or as a `PrivateKey`, whose public key the app has registered. */
+  privateKey?: PrivateKeySource | PrivateKey | undefined;
   /** The service's token endpoint, whose tokens are valid on every store; by default the store's own endpoint. */
   authUrl?: string | undefined;
   /** An existing token, or a function that returns one; it receives the token that was refused, if any. */
@@ -37,6 +40,7 @@ export interface ClientOptions {
 const KNOWN: Readonly<Record<keyof ClientOptions, true>> = {
   clientId: true,
   clientSecret: true,
+  privateKey: true,
   authUrl: true,
   token: true,
   scopes: true,
@@ -71,19 +75,21 @@ export class Client extends Resources {
     this.#token = token;
   }
 
-  /** A client from `STOA_BASE_URL`, `STOA_CLIENT_ID`, `STOA_CLIENT_SECRET` and, if set, `STOA_AUTH_URL`. */
+  /** A client from `STOA_BASE_URL`, `STOA_CLIENT_ID`, `STOA_CLIENT_SECRET` or `STOA_PRIVATE_KEY` and, if set, `STOA_AUTH_URL`. */
   static fromEnvironment(options: ClientOptions = {}, variables: Variables = environment()): Client {
-    const needed = ["STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET"];
+    const privateKey = variables["STOA_PRIVATE_KEY"];
+    const needed = ["STOA_BASE_URL", "STOA_CLIENT_ID", ...(privateKey ? [] : ["STOA_CLIENT_SECRET"])];
     const missing = needed.filter((name) => !variables[name]);
     if (missing.length) throw new TypeError(`set the environment variables ${missing.join(", ")}`);
     const { STOA_BASE_URL: base = "", STOA_CLIENT_ID: clientId, STOA_CLIENT_SECRET: clientSecret, STOA_AUTH_URL: authUrl } = variables;
-    return new Client(base, { clientId, clientSecret, authUrl, ...options });
+    const secret = privateKey ? { privateKey } : { clientSecret };
+    return new Client(base, { clientId, ...secret, authUrl, ...options });
   }
 
   /** A client of the same app for another store, with the same token if it is valid there. */
   at(baseUrl: string): Client {
     if (!this.#options.authUrl || this.#options.token) return new Client(baseUrl, this.#options);
-    const { clientId: _id, clientSecret: _secret, authUrl: _url, ...rest } = this.#options;
+    const { clientId: _id, clientSecret: _secret, privateKey: _key, authUrl: _url, ...rest } = this.#options;
     return new Client(baseUrl, { ...rest, token: this.#token });
   }
 
@@ -112,14 +118,14 @@ function refuseUnknown(options: ClientOptions): void {
 }
 
 function tokenSource(base: string, options: ClientOptions, cached: (credentials: Credentials) => TokenSource): TokenSource {
-  const { clientId, clientSecret, token, scopes = [] } = options;
-  if (Boolean(token) === Boolean(clientId && clientSecret)) {
-    throw new TypeError("pass either clientId and clientSecret, or a token");
+  const { clientId, clientSecret, privateKey, token, scopes = [] } = options;
+  if ([clientSecret, privateKey, token].filter(Boolean).length !== 1 || Boolean(clientId) === Boolean(token)) {
+    throw new TypeError("pass either clientId and clientSecret, clientId and privateKey, or a token");
   }
   if (typeof token === "function") return token;
   if (token) return () => token;
   const authUrl = options.authUrl ? address("authUrl", options.authUrl) : `${base}/oauth/token`;
-  return cached({ authUrl, clientId: clientId ?? "", clientSecret: clientSecret ?? "", scopes });
+  return cached({ authUrl, clientId: clientId ?? "", clientSecret: clientSecret ?? "", privateKey, scopes });
 }
 
 function address(name: string, given: string): string {

@@ -35,6 +35,7 @@ export {
 } from "./installs.js";
 export type { CallOptions, Version, WriteOptions } from "./options.js";
 export { Page, Pages } from "./pages.js";
+export { PrivateKey, type PrivateKeySource } from "./private-keys.js";
 export type { TokenSource } from "./tokens.js";
 export { VERSION } from "./transport.js";
 export { isTombstone, type Tombstone } from "./types.js";

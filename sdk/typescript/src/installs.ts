@@ -3,7 +3,8 @@ import { ConnectionFailed, InstallRefused, SignatureRefused, UnexpectedAnswer } 
 import { Cursors } from "./pages.js";
 import { excerpt, jsonObject, refusal } from "./problems.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
-import { basic, failedConnection } from "./tokens.js";
+import type { PrivateKey, PrivateKeySource } from "./private-keys.js";
+import { basic, type Credentials, failedConnection, TokenCache } from "./tokens.js";
 import { attempt, type Outgoing } from "./transport.js";
 import { keyOf, TOLERANCE_S, type VerifyOptions } from "./webhooks.js";
 
@@ -39,7 +40,9 @@ export interface InstallationsOptions {
   /** The URL of the service's token endpoint. */
   authUrl: string;
   clientId: string;
-  clientSecret: string;
+  clientSecret?: string | undefined;
+  /** Instead of `clientSecret`: a private key whose public key the app has registered. */
+  privateKey?: PrivateKeySource | PrivateKey | undefined;
   /** Only installations that were installed, changed or uninstalled at or after this time. */
   updatedSince?: Date | string | undefined;
   /** How long one attempt may take; 30,000 ms by default. */
@@ -88,10 +91,12 @@ export async function verifyInstall(
 
 /** Every installation of the app, also removed ones, page by page. */
 export async function* installations(options: InstallationsOptions): AsyncGenerator<Installation, void, undefined> {
-  const { authUrl, clientId, clientSecret, updatedSince, timeoutMs = 30_000 } = options;
+  const { authUrl, clientId, clientSecret = "", privateKey, updatedSince, timeoutMs = 30_000 } = options;
   const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   const url = `${authUrl.replace(/\/token\/*$/, "")}/installations`;
-  const headers = { accept: "application/json", authorization: basic(clientId, clientSecret) };
+  const credentials: Credentials = { authUrl, clientId, clientSecret, privateKey, scopes: [] };
+  const bearer = async () => `Bearer ${await new TokenCache(fetch, credentials, POLICY, timeoutMs).get()}`;
+  const headers = { accept: "application/json", authorization: privateKey ? await bearer() : basic(clientId, clientSecret) };
   const since = updatedSince instanceof Date ? updatedSince.toISOString() : updatedSince;
   let query = new URLSearchParams({ limit: "250", ...(since && { updated_since: since }) });
   const cursors = new Cursors();

@@ -1,5 +1,6 @@
 /** Access tokens: requested with the app's credentials, cached, and renewed before they expire. */
 import { ConnectionFailed, TokenRefused, UnexpectedAnswer } from "./errors.js";
+import { ASSERTION_TYPE, PrivateKey, type PrivateKeySource } from "./private-keys.js";
 import { excerpt, jsonObject, refusal } from "./problems.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
 import { attempt, type Outgoing, type Received } from "./transport.js";
@@ -11,6 +12,7 @@ export interface Credentials {
   readonly authUrl: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  readonly privateKey?: PrivateKeySource | PrivateKey | undefined;
   readonly scopes: readonly string[];
 }
 
@@ -42,25 +44,14 @@ export class TokenCache {
 
 async function requestToken(
   fetch: typeof globalThis.fetch,
-  { authUrl, clientId, clientSecret, scopes }: Credentials,
+  credentials: Credentials,
   policy: RetryPolicy,
   timeoutMs: number,
 ): Promise<Token> {
-  const form = new URLSearchParams({ grant_type: "client_credentials" });
-  if (scopes.length) form.set("scope", scopes.join(" "));
-  const request: Outgoing = {
-    method: "POST",
-    url: authUrl,
-    headers: {
-      accept: "application/json",
-      "content-type": "application/x-www-form-urlencoded",
-      authorization: basic(clientId, clientSecret),
-    },
-    body: form.toString(),
-    timeoutMs,
-  };
   const attempts = new Attempts(policy);
   for (;;) {
+    // The service accepts an assertion once, also if its response was lost, so each attempt has one of its own.
+    const request = await tokenRequest(credentials, timeoutMs);
     const requestedAt = performance.now();
     const outcome = await attempt(fetch, request).catch(failedConnection);
     if (outcome instanceof ConnectionFailed) await attempts.pause(outcome);
@@ -70,6 +61,23 @@ async function requestToken(
       await attempts.pause(outcome);
     }
   }
+}
+
+async function tokenRequest(
+  { authUrl, clientId, clientSecret, privateKey, scopes }: Credentials,
+  timeoutMs: number,
+): Promise<Outgoing> {
+  const form = new URLSearchParams({ grant_type: "client_credentials" });
+  if (scopes.length) form.set("scope", scopes.join(" "));
+  const headers: Record<string, string> = { accept: "application/json", "content-type": "application/x-www-form-urlencoded" };
+  if (privateKey) {
+    const key = privateKey instanceof PrivateKey ? privateKey : await PrivateKey.from(privateKey);
+    form.set("client_assertion_type", ASSERTION_TYPE);
+    form.set("client_assertion", await key.assertion(clientId, authUrl));
+  } else {
+    headers["authorization"] = basic(clientId, clientSecret);
+  }
+  return { method: "POST", url: authUrl, headers, body: form.toString(), timeoutMs };
 }
 
 /** The credentials as a header; RFC 6749 requires both to be form-encoded. */

@@ -12,7 +12,7 @@ export interface Account {
   token: string;
 }
 
-const names = ["main", "other", "narrow", "suspended"] as const;
+const names = ["main", "other", "narrow", "suspended", "keyed"] as const;
 export const accounts = JSON.parse(process.env["STOA_TEST_ACCOUNTS"] ?? "{}") as Record<(typeof names)[number], Account>;
 
 export function clientOf(account: Account, options: ClientOptions = {}): Client {

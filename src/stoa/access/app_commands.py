@@ -5,6 +5,7 @@ import click
 from stoa.access import apps, grants
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.contract import NewSecret
+from stoa.access.key_commands import keys
 from stoa.access.options import grace_options, json_option, scopes_option
 
 
@@ -149,3 +150,6 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
 def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
     print_one(secret, as_json=as_json)
     warn_shown_once("client secret")
+
+
+app.add_command(keys)

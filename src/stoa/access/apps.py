@@ -13,6 +13,7 @@ from stoa.access.operator_queries import (
     CREATE_APP,
     DELETE_CALLBACKS,
     DROP_ENDING_SECRETS,
+    DROP_KEYS,
     DROP_SECRETS,
     END_APP_ENDPOINTS,
     END_SECRET,
@@ -103,6 +104,7 @@ async def delete_app(by: Operator, app: str) -> App:
         for handle in found.stores:
             await uninstall(joined, app, handle)
         await DROP_SECRETS.run(db, found.id)
+        await DROP_KEYS.run(db, found.id)
         await DELETE_CALLBACKS.run(db, found.id)
         await END_APP_ENDPOINTS.run(db, found.id)
         await REVOKE_TOKENS_OF_APP.run(db, found.id)

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import time
 from collections.abc import Mapping
 from urllib.parse import unquote_plus
 
@@ -10,9 +11,11 @@ import msgspec
 
 from stoa.access import audit
 from stoa.access.addresses import NO_STORE, StoreAddress
+from stoa.access.assertions import ASSERTION_TYPE, UNREADABLE, Assertion, InvalidAssertion, check, read_assertion
 from stoa.access.contract import InvalidClient, InvalidRequest, TooManyAttempts
 from stoa.access.credentials import is_client_id, keyed_hashes, same
-from stoa.access.queries import CLIENT, COUNT_FAILURE, Client, FailedAttempts
+from stoa.access.public_keys import stored_key
+from stoa.access.queries import CLIENT, COUNT_FAILURE, USE_ASSERTION, Client, FailedAttempts
 from stoa.db.pool import Database
 from stoa.rest.headers import address_of
 from stoa.secret_keys import Keys
@@ -24,12 +27,30 @@ MOST_OF_AN_ADDRESS = 50
 MANY_EVERYWHERE = 100
 MOST_WHEN_GUESSED_AT = 1
 
+_WRONG_ASSERTION = "The client id or the client assertion is incorrect."
 _NO_SECRET = bytes(32)  # compared where there is no secret, so that timing reveals nothing
 
 
 class Credentials(msgspec.Struct, frozen=True):
+    """A client id with a secret, or with an assertion that names it."""
+
     client_id: str
-    client_secret: str
+    client_secret: str = ""
+    assertion: Assertion | None = None
+
+
+class Audiences(msgspec.Struct, frozen=True):
+    """The values of `aud` with which an assertion is meant for this endpoint."""
+
+    service: tuple[str, ...]
+    # Counts only if the URL names a store: a Host header alone names whatever server its sender has in mind.
+    store: str
+
+    def of(self, client: Client) -> tuple[str, ...]:
+        return (*self.service, self.store) if client.url_store_id is not None else self.service
+
+
+NOBODY = Audiences((), "")
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -45,17 +66,31 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 def read_credentials(authorization: str | None, form: Mapping[str, str]) -> Credentials:
-    """The client's credentials, from either HTTP Basic or the body, but not both."""
-    if authorization is None:
-        if "client_id" not in form or "client_secret" not in form:
-            raise InvalidClient
-        return Credentials(form["client_id"], form["client_secret"])
-    if "client_secret" in form:
-        raise InvalidRequest("Send the credentials by HTTP Basic or in the body, not both.")
-    given = _read_basic(authorization)
+    """The client's credentials: from HTTP Basic, from the body, or from a client assertion, but only one of them."""
+    methods = (authorization is not None, "client_secret" in form, "client_assertion" in form)
+    if sum(methods) > 1:
+        raise InvalidRequest("Authenticate by HTTP Basic, client_secret or client_assertion, and only by one of them.")
+    if "client_assertion" in form:
+        given = _read_assertion(form)
+    elif authorization is not None:
+        given = _read_basic(authorization)
+    elif "client_id" in form and "client_secret" in form:
+        given = Credentials(form["client_id"], form["client_secret"])
+    else:
+        raise InvalidClient
     if form.get("client_id", given.client_id) != given.client_id:
-        raise InvalidRequest("client_id in the body differs from the one in the Authorization header.")
+        raise InvalidRequest("client_id in the body differs from the one that authenticates.")
     return given
+
+
+def _read_assertion(form: Mapping[str, str]) -> Credentials:
+    if form.get("client_assertion_type") != ASSERTION_TYPE:
+        raise InvalidRequest(f"client_assertion_type must be {ASSERTION_TYPE}.")
+    try:
+        assertion = read_assertion(form["client_assertion"])
+    except InvalidAssertion:
+        return Credentials(form.get("client_id", ""), assertion=UNREADABLE)  # counted like any other attempt
+    return Credentials(assertion.client_id, assertion=assertion)
 
 
 def _read_basic(authorization: str) -> Credentials:
@@ -77,6 +112,7 @@ async def authenticate(
     *,
     peer: str,
     request_id: str,
+    audiences: Audiences = NOBODY,
     url_store: StoreAddress = NO_STORE,
     resource_store: StoreAddress = NO_STORE,
 ) -> tuple[int, Client]:
@@ -86,14 +122,35 @@ async def authenticate(
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
     client = await CLIENT.one(db, client_id, *stores, attempt.subjects)
     refuse_guessing(client)
-    digests = keyed_hashes(keys, given.client_secret)
+    try:
+        if given.assertion is None:
+            _check_secret(keys, given.client_secret, client)
+        else:
+            await _check_assertion(db, given.assertion, client, audiences)
+    except InvalidClient:
+        await count_failure(db, attempt, request_id)
+        raise
+    if client.app_id is None:  # unreachable: nothing above accepts the credentials of no app
+        raise InvalidClient
+    return client.app_id, client
+
+
+def _check_secret(keys: Keys, secret: str, client: Client) -> None:
+    digests = keyed_hashes(keys, secret)
     # Always two comparisons for each key, whether the app has two secrets, one, or none.
     stored = [*client.secrets, _NO_SECRET, _NO_SECRET][:2]
     matches = [same(secret, digest) for secret in stored for digest in digests]
     if client.app_id is None or not any(matches):
-        await count_failure(db, attempt, request_id)
         raise InvalidClient
-    return client.app_id, client
+
+
+async def _check_assertion(db: Database, given: Assertion, client: Client, audiences: Audiences) -> None:
+    try:
+        proof = check(given, [stored_key(*row) for row in client.keys], audiences.of(client), time.time())
+    except InvalidAssertion as refusal:
+        raise InvalidClient(refusal.explained or _WRONG_ASSERTION) from refusal
+    if await USE_ASSERTION.maybe(db, client.app_id, proof.jti_hash, proof.expires_at) is None:
+        raise InvalidClient("This assertion was used before. Sign a new one, with a new jti, for each request.")
 
 
 def refuse_guessing(client: Client | FailedAttempts) -> None:

@@ -106,6 +106,15 @@ class AppSecret(msgspec.Struct):
     expires_at: datetime | None
 
 
+class AppKey(msgspec.Struct):
+    """A public key with which an app authenticates; `kid` is the id that its assertions name."""
+
+    kid: str
+    algorithm: str
+    jwk: str
+    created_at: datetime
+
+
 class NewSecret(msgspec.Struct):
     """A new client secret, shown only once; `previous_until` is when the previous one stops working."""
 
@@ -195,8 +204,8 @@ class InvalidClient(OAuthError):
     status = 401
     error = "invalid_client"
 
-    def __init__(self) -> None:
-        super().__init__("The client id or the client secret is incorrect.")
+    def __init__(self, description: str = "The client id or the client secret is incorrect.") -> None:
+        super().__init__(description)
 
 
 class UnauthorizedClient(OAuthError):

@@ -9,11 +9,13 @@ from starlette.responses import Response
 
 from stoa.access.addresses import ServiceUrls
 from stoa.access.contract import SCOPES
+from stoa.access.public_keys import ALGORITHMS
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.request import Access
 from stoa.settings import Settings
 
-_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]
+_AUTH_METHODS = ["client_secret_basic", "client_secret_post", "private_key_jwt"]
+_SIGNATURES = list(ALGORITHMS)
 # RFC 8414 requires the member, and forbids an empty list; `none` is the registered type that returns no credentials.
 _RESPONSE_TYPES = ["none"]
 _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
@@ -36,10 +38,13 @@ class Discovery:
                 "issuer": issuer,
                 "token_endpoint": f"{issuer}/oauth/token",
                 "token_endpoint_auth_methods_supported": _AUTH_METHODS,
+                "token_endpoint_auth_signing_alg_values_supported": _SIGNATURES,
                 "revocation_endpoint": f"{issuer}/oauth/revoke",
                 "revocation_endpoint_auth_methods_supported": _AUTH_METHODS,
+                "revocation_endpoint_auth_signing_alg_values_supported": _SIGNATURES,
                 "introspection_endpoint": f"{issuer}/oauth/introspect",
                 "introspection_endpoint_auth_methods_supported": _AUTH_METHODS,
+                "introspection_endpoint_auth_signing_alg_values_supported": _SIGNATURES,
                 "grant_types_supported": ["client_credentials"],
                 "response_types_supported": _RESPONSE_TYPES,
                 "scopes_supported": list(SCOPES),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stoa.access.addresses import NO_STORE, ServiceUrls, StoreAddress, named_by_host, named_by_path, named_by_resource
-from stoa.access.authentication import authenticate, read_credentials
+from stoa.access.authentication import Audiences, authenticate, read_credentials
 from stoa.access.contract import (
     InvalidRequest,
     InvalidScope,
@@ -108,6 +108,7 @@ class TokenEndpoints:
             read_credentials(request.headers.get("authorization"), form),
             peer=peer_of(request),
             request_id=request_id,
+            audiences=self._audiences(request),
             url_store=url_store,
             resource_store=resource_store,
         )
@@ -196,13 +197,25 @@ class TokenEndpoints:
     def _urls(self, request: Request) -> ServiceUrls:
         return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
 
+    def _audiences(self, request: Request) -> Audiences:
+        urls = self._urls(request)
+        store = urls.resource(request.path_params.get("handle")).removesuffix(PREFIX)
+        return Audiences((urls.service, f"{urls.service}/oauth/token"), f"{store}/oauth/token")
+
     async def _own_token(
         self, request: Request, form: Mapping[str, str], request_id: str
     ) -> tuple[int, list[bytes] | None]:
         if "token" not in form:
             raise InvalidRequest("token is missing.")
         given = read_credentials(request.headers.get("authorization"), form)
-        app_id, _ = await authenticate(self._db, self._key, given, peer=peer_of(request), request_id=request_id)
+        app_id, _ = await authenticate(
+            self._db,
+            self._key,
+            given,
+            peer=peer_of(request),
+            request_id=request_id,
+            audiences=self._audiences(request),
+        )
         token = form["token"]
         return app_id, keyed_hashes(self._key, token) if is_access_token(token) else None
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.access.contract import App, AppSecret, Installation, RemovedInstallation, StoreRow
+from stoa.access.contract import App, AppKey, AppSecret, Installation, RemovedInstallation, StoreRow
 from stoa.db.query import Command, Query
 
 _OPERATOR = "operators see every store and app"
@@ -101,6 +101,14 @@ LIVE_SECRETS = Query(
         WHERE app_id = $1 AND (expires_at IS NULL OR expires_at > now()) ORDER BY id DESC""",
     unbound=_OPERATOR,
 )
+LIST_KEYS = Query(
+    AppKey,
+    "SELECT kid, algorithm, jwk, created_at FROM app_keys WHERE app_id = $1 ORDER BY created_at DESC, kid",
+    unbound=_OPERATOR,
+)
+ADD_KEY = Command("INSERT INTO app_keys (app_id, kid, algorithm, jwk) VALUES ($1, $2, $3, $4)", unbound=_OPERATOR)
+REMOVE_KEY = Command("DELETE FROM app_keys WHERE app_id = $1 AND kid = $2", unbound=_OPERATOR)
+DROP_KEYS = Command("DELETE FROM app_keys WHERE app_id = $1", unbound=_OPERATOR)
 DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unbound=_OPERATOR)
 END_APP_ENDPOINTS = Command(
     "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",

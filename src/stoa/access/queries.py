@@ -84,12 +84,13 @@ STORE_GRANT = Query(
 
 
 class Client(msgspec.Struct):
-    """What a token request needs first: the app, its live secrets, the stores that the request names, failed attempts."""
+    """What a token request needs first: the app, its secrets and keys, the stores that the request names, failed attempts."""
 
     app_id: int | None
     app_status: str | None
     scopes: list[str] | None
     secrets: list[bytes]
+    keys: list[list[str]]  # id, algorithm and JWK of each
     url_store_id: int | None
     resource_store_id: int | None
     store_status: str | None
@@ -116,11 +117,21 @@ CLIENT = Query(
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
+              ARRAY(SELECT ARRAY[k.kid, k.algorithm, k.jwk] FROM app_keys k WHERE k.app_id = coalesce(a.id, 0)) AS keys,
               named.url_store_id, named.resource_store_id, s.status AS store_status,
               attempts.failures, attempts.seconds_left
          FROM named CROSS JOIN attempts
               LEFT JOIN apps a ON a.client_id = $1
               LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)""",
+    unbound=_CLIENT,
+)
+
+
+# Returns nothing if the assertion was used before.
+USE_ASSERTION = Query(
+    bool,
+    """INSERT INTO used_assertions (app_id, jti_hash, expires_at) VALUES ($1, $2, to_timestamp($3))
+       ON CONFLICT DO NOTHING RETURNING true""",
     unbound=_CLIENT,
 )
 
@@ -242,6 +253,11 @@ INSTALLATIONS_PAGE = Query(
 DELETE_EXPIRED_TOKENS = Command(
     """DELETE FROM tokens WHERE token_hash IN (
            SELECT token_hash FROM tokens WHERE expires_at < now() - interval '1 day' LIMIT 1000)""",
+    unbound=_MAINTENANCE,
+)
+DELETE_USED_ASSERTIONS = Command(
+    """DELETE FROM used_assertions WHERE (app_id, jti_hash) IN (
+           SELECT app_id, jti_hash FROM used_assertions WHERE expires_at < now() LIMIT 1000)""",
     unbound=_MAINTENANCE,
 )
 DELETE_OLD_ATTEMPTS = Command(

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from stoa import terms
+from stoa.customers.csv_columns import COLUMNS
 from stoa.customers.phones import e164
 from stoa.rest.checks import Money, Time, decimal_within, worded
 from stoa.rest.fields import CreatedAt, UpdatedAt, Version
@@ -328,6 +329,7 @@ def email_key(email: str) -> str:
 
 
 CUSTOMERS = ListOf(
+    columns=COLUMNS,
     filters={
         "ids": Ids(description="Customers with these ids."),
         "email": EmailText(description="The customer with this email address, ignoring case.", longest=254),

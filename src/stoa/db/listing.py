@@ -11,7 +11,7 @@ from stoa.db.query import Executor
 
 # With a parameter as its limit, PostgreSQL plans a list again for each request, because it cannot compare the cost of a general
 # plan. Lists with one of these page sizes and without filters have the limit in their statement.
-USUAL_PAGES = frozenset({50, 100, 250})
+USUAL_PAGES = frozenset({50, 100, 250, 1000})
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -23,7 +23,8 @@ class Shape(msgspec.Struct, frozen=True):
     backwards: bool = False
     offset: bool = False
     deleted: bool = False
-    joined: bool = False  # return all documents as one text, joined by commas
+    joined: str = ""  # return all documents as one text, joined by this character
+    counted: bool = True  # also return the total
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
     limit: int = 0  # the rows to read, if the statement contains their number
 
@@ -33,7 +34,7 @@ class Rows(msgspec.Struct):
 
     docs: list[bytes]  # one element if they are joined
     keys: Sequence[Sequence[Any]]
-    total: int
+    total: int  # 0 if they are not counted
     more: bool
 
 
@@ -145,10 +146,12 @@ def _compose(listing: Listing, shape: Shape) -> str:
     key_arrays = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
     if shape.joined:
         # The length of the extra document, by which the caller cuts it off the end of the text.
-        documents = f"convert_to(string_agg(doc, ','), 'UTF8'), (array_agg(octet_length(doc)))[{limit}]"
+        documents = f"convert_to(string_agg(doc, '{shape.joined}'), 'UTF8'), (array_agg(octet_length(doc)))[{limit}]"
     else:
         documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
-    if listing.counted_as and not shape.filters and not shape.deleted:
+    if not shape.counted:
+        total = "SELECT 0::bigint"
+    elif listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"

@@ -17,7 +17,7 @@ _HAS_MIGRATIONS = Query(bool, "SELECT to_regclass('schema_migrations') IS NOT NU
 # The order in which `migrate` runs the phases; functions are replaced between the first and the second.
 _ORDER = (("expand",), ("concurrently", "backfill"), ("contract",))
 # A global table is small, because people fill it and not apps. A lock on these would still stop every request.
-_READ_BY_REQUESTS = frozenset({"apps", "app_secrets", "store_hosts", "stores", "tokens"})
+_READ_BY_REQUESTS = frozenset({"apps", "app_keys", "app_secrets", "store_hosts", "stores", "tokens"})
 _BACKFILLED = re.compile(r"\b(?:UPDATE|INTO|DELETE FROM) (\w+)", re.IGNORECASE)
 
 

@@ -19,7 +19,7 @@ from stoa.access.options import json_option
 from stoa.db.pool import Database
 from stoa.events.outbox import Cause
 from stoa.imports import queries
-from stoa.imports.contract import CSV, JSON, NDJSON, Import, Options
+from stoa.imports.contract import Import, Options
 from stoa.imports.customers import CUSTOMERS
 from stoa.imports.ending import cancel_import
 from stoa.imports.importable import Importable, Task
@@ -27,6 +27,7 @@ from stoa.imports.jobs import new_import_id, shown_import, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
 from stoa.imports.runner import claim_this, run_import
+from stoa.rest.headers import CSV, JSON, NDJSON
 from stoa.rest.problems import Refusal
 from stoa.rest.uploads import UPLOAD_BYTES
 

@@ -11,7 +11,6 @@ from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import Filter, Flag, InvalidValue, StoreContext
 from stoa.rest.problems import Refusal, printable
 
-NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
 MOST_ROWS, MOST_ITEMS = 100_000, 1_000
 MOST_RUNNING, MOST_WAITING = 2, 20
 MOST_ERRORS = 100

@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from stoa.customers.contract import email_key
+from stoa.customers.csv_columns import COLUMNS
 from stoa.customers.documents import value_of
 from stoa.customers.phones import e164
 from stoa.customers.rows import change_by_row, customer_from_row
@@ -13,31 +14,11 @@ from stoa.customers.save import load, save_or_refuse
 from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.customers.workspace import CustomerWorkspace, MatchBy
 from stoa.db.query import Executor, json_of
-from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome
 from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed
 from stoa.imports.reading import Row
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-
-COLUMNS = csv_rows.Columns(
-    resource={
-        **dict.fromkeys(
-            "email phone external_id first_name last_name company locale status note metadata. address.label "
-            "address.first_name address.last_name address.company address.phone address.address1 address.address2 "
-            "address.city address.district address.province address.province_code address.postal_code "
-            "address.country_code consents.email.state consents.email.source consents.email.updated_at "
-            "consents.sms.state consents.sms.source consents.sms.updated_at".split(),
-            csv_rows.text,
-        ),
-        "id": csv_rows.integer,
-        "created_at": csv_rows.text,
-        "accepts_marketing": csv_rows.flag,
-        "tags": csv_rows.words,
-        "address.latitude": csv_rows.number,
-        "address.longitude": csv_rows.number,
-    },
-)
 
 
 class Planned(msgspec.Struct):

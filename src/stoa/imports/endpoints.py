@@ -10,10 +10,7 @@ import msgspec
 
 from stoa.imports import queries, reports
 from stoa.imports.contract import (
-    CSV,
-    JSON,
     MISSING,
-    NDJSON,
     Gone,
     Import,
     Options,
@@ -31,6 +28,7 @@ from stoa.imports.queries import Job
 from stoa.products.bodies import NewProduct
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Accepted, One, Routes, Stream, Upload
+from stoa.rest.headers import CSV, JSON, NDJSON
 from stoa.rest.problems import MalformedJson, NotFound, UnsupportedMediaType, ValidationFailed
 
 routes, customer_routes = Routes("Products"), Routes("Customers")

@@ -8,9 +8,9 @@ import msgspec
 from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query
 from stoa.events.outbox import AppView, views_json
-from stoa.imports.csv_rows import Header
 from stoa.imports.queries import REPLACE_PART
 from stoa.imports.reading import cells_of, without_rows
+from stoa.rest.csv_rows import Header
 
 PAGE = 1_000
 

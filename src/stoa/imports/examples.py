@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from stoa.customers.examples import NEW_CUSTOMER
-from stoa.imports.contract import CSV, JSON, NDJSON
 from stoa.products.examples import PRODUCT_BATCH
+from stoa.rest.headers import CSV, JSON, NDJSON
 
 _MUG: dict[str, Any] = PRODUCT_BATCH["items"][0]["data"]
 

@@ -9,10 +9,10 @@ import msgspec
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.imports.contract import Options, Outcome
-from stoa.imports.csv_rows import Columns
 from stoa.imports.reading import Row
 from stoa.rest.call import Store
 from stoa.rest.checks import parse_time
+from stoa.rest.csv_rows import Columns
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 

@@ -20,10 +20,10 @@ from stoa.imports.contract import (
     RowError,
     TooManyImports,
 )
-from stoa.imports.csv_rows import Header
 from stoa.imports.importable import Importable, Task
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cut, with_rows
+from stoa.rest.csv_rows import Header
 from stoa.rest.problems import Fault, InvalidParameter
 
 _RETRY_AFTER = [(b"retry-after", b"10")]

@@ -7,13 +7,13 @@ from typing import Any, cast
 import msgspec
 
 from stoa.db.query import Executor, json_of
-from stoa.imports import csv_rows
 from stoa.imports.contract import Outcome
 from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
-from stoa.products.bodies import NewProduct, NewVariant, VariantFields
+from stoa.products.bodies import NewProduct, VariantFields
+from stoa.products.csv_columns import COLUMNS
 from stoa.products.documents import changes_between
 from stoa.products.located_rows import (
     change_by_located_row,
@@ -29,32 +29,6 @@ from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-
-_OF_ONE_VARIANT = ("sku", "barcode")  # without a prefix, because a product with one variant has them too
-COLUMNS = csv_rows.Columns(
-    resource={
-        **{name: cell for name, cell in csv_rows.columns_of(NewProduct).items() if name not in _OF_ONE_VARIANT},
-        **dict.fromkeys("seo.title seo.description metadata. currency".split(), csv_rows.text),
-        "id": csv_rows.integer,
-        "created_at": csv_rows.text,
-        "tags": csv_rows.words,
-        "images": csv_rows.images,
-    },
-    member={
-        **{
-            name: cell
-            for name, cell in csv_rows.columns_of(NewVariant, "variant.").items()
-            if name.removeprefix("variant.") not in (*_OF_ONE_VARIANT, "image_id")
-        },
-        **dict.fromkeys(("sku", "barcode", "location", "variant.metadata."), csv_rows.text),
-        "stock.on_hand": csv_rows.integer,
-        "variant.id": csv_rows.integer,
-    },
-    members="variants",
-    flat=frozenset({"sku", "barcode", "stock", "location"}),
-    grouped_by=("id", "external_id", "slug"),
-    grouped_with_options="name",
-)
 
 
 class Planned(msgspec.Struct):

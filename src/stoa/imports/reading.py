@@ -8,10 +8,11 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from stoa.imports.contract import CSV, JSON, MOST_ITEMS, MOST_ROWS, Options, TooManyRows
-from stoa.imports.csv_rows import Columns, Header, Sheet
+from stoa.imports.contract import MOST_ITEMS, MOST_ROWS, Options, TooManyRows
 from stoa.rest.body import MOST_DEPTH, parse
 from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.csv_rows import Columns, Header, Sheet
+from stoa.rest.headers import CSV, JSON
 from stoa.rest.problems import (
     Fault,
     MalformedJson,
@@ -65,7 +66,7 @@ def cut(file: BinaryIO, media: str, columns: Columns, options: Options) -> tuple
     lines = _lines(file)
     if media != CSV:
         return None, _parts([line] for line in lines if not line.isspace())
-    header = _header(lines, byte_order_mark=marked)
+    header = _header(lines, marked=marked)
     sheet = columns.read_header(header, options.match_by, ignore_unknown=options.unknown_columns == "ignore")
     return header, _parts(_groups(lines, header, sheet))
 
@@ -123,13 +124,13 @@ def _items(file: BinaryIO) -> Iterator[bytes]:
         yield bytes(item).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
-def _header(lines: Iterator[bytes], *, byte_order_mark: bool) -> Header:
+def _header(lines: Iterator[bytes], *, marked: bool) -> Header:
     first = next((line for line in lines if not line.isspace()), b"").decode().strip("\r\n")
     delimiter = max(_DELIMITERS, key=first.count)
     cells = [cell for record, _ in _records([first], Header(delimiter, [])) for cell in record]
     if not any(cell.strip() for cell in cells):
         raise ValidationFailed("The file has no header. The first line must name the columns.")
-    header = Header(delimiter, cells, byte_order_mark)
+    header = Header(delimiter, cells, marked)
     header.columns = header.read(cells)
     return header
 
@@ -137,7 +138,7 @@ def _header(lines: Iterator[bytes], *, byte_order_mark: bool) -> Header:
 def _records(lines: Iterable[str], header: Header) -> Iterator[tuple[list[str], bytes]]:
     """Records with their source text; a quoted cell may span several lines."""
     consumed: list[str] = []
-    is_report = header.is_report
+    is_ours = header.is_ours
 
     def recorded() -> Iterator[str]:
         for line in lines:
@@ -150,7 +151,7 @@ def _records(lines: Iterable[str], header: Header) -> Iterator[tuple[list[str], 
             number += 1
             raw = "".join(consumed).encode()
             consumed.clear()
-            yield header.read(cells) if is_report else cells, raw
+            yield header.read(cells) if is_ours else cells, raw
     except csv.Error as error:
         words = f"{printable(error)} in record {number + 1}; check for a quote that is not closed or not doubled"
         if any("\r" in line.rstrip("\r\n") for line in consumed):

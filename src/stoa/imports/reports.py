@@ -2,23 +2,23 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
 from stoa.db.query import Executor
 from stoa.imports import queries
-from stoa.imports.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.imports.jobs import header_of
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
+from stoa.rest.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.rest.problems import Fault
 
 PAGE = 1_000
 _BOM = b"\xef\xbb\xbf"
 
 
-async def every_row(db: Executor, job: Job) -> AsyncIterator[bytes]:
+async def every_row(db: Executor, job: Job) -> AsyncGenerator[bytes]:
     """One line for each processed row, in the order of the file."""
     after = 0
     while rows := await queries.ROWS.all(db, job.store_id, job.id, after, PAGE):
@@ -39,7 +39,7 @@ def _line(row: queries.StoredRow) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-async def failed_rows(db: Executor, job: Job) -> AsyncIterator[bytes]:
+async def failed_rows(db: Executor, job: Job) -> AsyncGenerator[bytes]:
     """The failed rows, to correct and upload again."""
     header = header_of(job)
     yield report_header(header)
@@ -57,7 +57,7 @@ def report_header(header: Header | None) -> bytes:
     """The first record, which has the columns of the uploaded file, its delimiter and its byte order mark."""
     written = header or _OF_JSON
     columns = [*(written.columns[index] for index in _kept(written)), *REPORT_COLUMNS]
-    return (_BOM if written.byte_order_mark else b"") + _csv([columns], written.delimiter)
+    return (_BOM if written.marked else b"") + _csv([columns], written.delimiter)
 
 
 def report_rows(rows: Sequence[FailedRow], header: Header | None) -> bytes:

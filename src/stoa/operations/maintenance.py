@@ -6,7 +6,7 @@ import random
 import structlog
 
 from stoa.access.audit_heads import seal_chains
-from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS
+from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS, DELETE_USED_ASSERTIONS
 from stoa.accounts.authentication_queries import FORGET_OLD_DEVICES, FORGET_OLD_SESSIONS
 from stoa.accounts.queries import (
     DELETE_OLD_ANNOUNCEMENTS,
@@ -54,6 +54,7 @@ TASKS = (
     FORGET_OLD,
     DELETE_EXPIRED_TOKENS,
     DELETE_OLD_ATTEMPTS,
+    DELETE_USED_ASSERTIONS,
     FORGET_OLD_SESSIONS,
     FORGET_OLD_RESULTS,
     FORGET_OLD_FORMS,

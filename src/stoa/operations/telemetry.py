@@ -180,7 +180,8 @@ class Observer:
             SHED.labels(seen.shed).inc()
 
     def _write(self, seen: Observed) -> None:
-        log = self._log.error if seen.status >= _SERVER_ERROR else self._log.info
+        # A stream that fails has sent its status before.
+        log = self._log.error if seen.status >= _SERVER_ERROR or seen.error is not None else self._log.info
         extra = fault(seen.error) if seen.error else {"reason": seen.shed} if seen.shed else {}
         log(
             "request",

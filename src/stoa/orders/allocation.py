@@ -125,6 +125,13 @@ def bring_forward(line: LineState, units: int, location: str) -> None:
     line.allocations = _compact([*shipped, *chosen, *others])
 
 
+def leave_others(line: LineState, location: str) -> None:
+    """Give up the reserved units at other locations; `settle` reserves them at the location that the line item names."""
+    shipped = between(line.allocations, 0, line.fulfilled_quantity)
+    rest = between(line.allocations, line.fulfilled_quantity, line.allocated)
+    line.allocations = [*shipped, *(each for each in rest if each.location == location)]
+
+
 def take_out(line: LineState, start: int, stop: int) -> list[Allocation]:
     """Remove the allocations of the units from `start` to `stop`."""
     taken = between(line.allocations, start, stop)

@@ -24,6 +24,9 @@ _PRICES_INCLUDE_TAX = Meta(
     description="Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the "
     "total. A new order takes the setting of the store by default."
 )
+_TRANSACTION = Meta(
+    description="The id of the transaction in your payment system. Each can be recorded once on an order."
+)
 _ORDER_SUM = "on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts if you send them."
 
 
@@ -238,8 +241,8 @@ class NewRefund(msgspec.Struct, forbid_unknown_fields=True):
     ) = None
     reason: Annotated[str, Meta(max_length=255, description="Why the money is refunded, in a few words.")] | None = None
     note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
-    method: Short | None = None
-    external_id: Name | None = None
+    method: Annotated[Short | None, Meta(description="How the money was returned, such as `card`.")] = None
+    external_id: Annotated[Name | None, _TRANSACTION] = None
 
 
 class NewPayment(msgspec.Struct, forbid_unknown_fields=True):
@@ -249,7 +252,7 @@ class NewPayment(msgspec.Struct, forbid_unknown_fields=True):
     method: Annotated[
         Short | None, Meta(description="How it was paid, such as `card`; by default the order's `payment_method`.")
     ] = None
-    external_id: Name | None = None
+    external_id: Annotated[Name | None, _TRANSACTION] = None
     note: Annotated[str, Meta(max_length=5_000, description="A note for staff.")] | None = None
 
 

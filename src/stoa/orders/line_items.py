@@ -275,3 +275,9 @@ class LineChanges(msgspec.Struct, forbid_unknown_fields=True):
     discounts: Annotated[Discounts | UnsetType | None, DISCOUNTS] = UNSET
     tax_lines: Annotated[TaxLines | UnsetType | None, TAX_LINES] = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
+    location: Annotated[
+        LocationCode | UnsetType | None,
+        Meta(
+            description="The code of the location where the units that are not shipped are to be reserved: they move there, all or none. Null leaves them where they are, and reserves further units by the priority of locations."
+        ),
+    ] = UNSET

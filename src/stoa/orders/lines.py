@@ -1,14 +1,17 @@
 """The endpoints of an order's line items, which reserve or release the difference in stock."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec import UNSET
 
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.allocation import held_units, leave_others
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.contract import Order, OrderNotEditable
 from stoa.orders.documents import LineState, OrderState, document_of, line_document
-from stoa.orders.draft import location_faults, offers_of, price
+from stoa.orders.draft import location_faults, offers_of, price, unknown_location
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
@@ -67,7 +70,8 @@ async def add_order_products(call: Call, order_id: int, body: AddedLines) -> Cre
 async def update_order_product(call: Call, order_id: int, line_item_id: int, body: LineChanges) -> One[Order]:
     """Change or remove a line item of an order.
 
-    Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one cannot be removed, and
+    Reserves or releases the difference in stock. A `location` moves the reservation of all units that are not shipped there, or
+    fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last one cannot be removed, and
     the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order. Returns the whole order.
     """
     before, _ = await load(call, order_id)
@@ -78,12 +82,14 @@ async def update_order_product(call: Call, order_id: int, line_item_id: int, bod
     if call.echoed:
         current = await current_document(call, order_id)
         check_echoes(call, current | line_document(line, call.store.digits))
-    _apply(call, order, line, body)
+    active = await locations_of(call.db, call.store, [body]) if body.location else ()
+    _apply(call, order, line, body, active)
     if order == before:
         found = await queries.GET.one(call.db, call.store_id, order_id)
         return One(found.doc, found.version)
     check_editable(before, list(call.patch), always=())
-    return await _change(call, before, order, {order.lines.index(line) if line in order.lines else -1: ""})
+    field = "location" if body.location and body.quantity is UNSET else "quantity"
+    return await _change(call, before, order, {order.lines.index(line) if line in order.lines else -1: ""}, field)
 
 
 def _merge(order: OrderState, wanted: Sequence[AddedLine], lines: Sequence[LineState]) -> dict[int, str]:
@@ -129,9 +135,10 @@ def _custom(line: LineState) -> tuple[str, bool, bool]:
     return line.name, line.requires_shipping, line.taxable
 
 
-def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) -> None:
-    """Apply a merge patch to a line."""
+def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges, active: Collection[str]) -> None:
+    """Apply a merge patch to a line; `active` are the locations of the store if the patch names one."""
     faults: list[Fault] = []
+    reserved = held_units(line, order.status) == line.allocated  # units of a line item that was not tracked are nowhere
     for name, value in call.patch.items():
         if name == "quantity":
             if value < line.fulfilled_quantity or (value == 0 and len(order.lines) == 1):
@@ -146,17 +153,27 @@ def _apply(call: Call, order: OrderState, line: LineState, body: LineChanges) ->
             line.metadata = merge(line.metadata, value) if value is not None else {}
             if len(line.metadata) > 100:
                 faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
+        elif name == "location":
+            if value is not None and line.variant_id is None:
+                faults.append(Fault("/location", "invalid_format", "must not be sent for a custom line item"))
+            elif value is not None and value not in active:
+                faults.append(unknown_location("/location"))
+            line.location = value
         elif name not in AMOUNT_FIELDS:
             setattr(line, name, money.to_minor(getattr(body, name), call.store.digits))
     faults += change_amounts(line, body, line.cost, call.store.digits)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
+    if body.location and reserved:
+        leave_others(line, body.location)
     if not line.quantity:
         order.lines.remove(line)
 
 
-async def _change(call: Call, before: OrderState, order: OrderState, pointers: dict[int, str]) -> One[Order]:
-    """Store an order whose line items changed."""
+async def _change(
+    call: Call, before: OrderState, order: OrderState, pointers: dict[int, str], field: str = "quantity"
+) -> One[Order]:
+    """Store an order whose line items changed; too little stock is a fault of this field."""
     digits = call.store.digits
     faults = sum_faults(order, pointers, digits, call.patch)
     if faults:
@@ -166,6 +183,6 @@ async def _change(call: Call, before: OrderState, order: OrderState, pointers: d
     consequences = Consequences(
         events=events_of(changes),
         entries=[Entry("edit", None, changes)],
-        pointers={line.id: f"{pointers.get(n, '')}/quantity" for n, line in enumerate(order.lines)},
+        pointers={line.id: f"{pointers.get(n, '')}/{field}" for n, line in enumerate(order.lines)},
     )
     return await update(call, before, order, consequences)

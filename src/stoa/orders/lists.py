@@ -46,6 +46,17 @@ ORDERS = ListOf(
         "created_at": MomentRange(
             description="The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier."
         ),
+        "shipped_at": MomentRange(
+            description="The time of the last shipment, or a range of it. Voided shipments do not count."
+        ),
+        "location": Texts(
+            description="Orders with units that are reserved at, or were shipped from, one of these locations, by code.",
+            longest=32,
+        ),
+        "fulfillable_at": Text(
+            description="Open orders whose unshipped units are all reserved at this location or available there, by its code. Line items that are custom or not tracked are always available.",
+            longest=32,
+        ),
         "paid_at": MomentRange(description="The time of the newest payment, or a range of it."),
         "refunded_at": MomentRange(description="The time of the newest refund, or a range of it."),
         "tag": Term(kind="tag", description="Orders with this tag, ignoring case."),

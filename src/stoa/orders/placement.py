@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 import msgspec
+from msgspec import UnsetType
 
 from stoa.customers.contract import email_key
 from stoa.customers.lookup import FoundCustomer, InlineCustomer, find, find_or_create, get_contacts, lock_contact
@@ -68,12 +69,12 @@ class Located(Protocol):
     """A part of a request that may name a location."""
 
     @property
-    def location(self) -> str | None: ...
+    def location(self) -> str | UnsetType | None: ...
 
 
 async def locations_of(db: Executor, store: Store, wanted: Sequence[Located]) -> Collection[str]:
     """The active locations of a store, read again if the cached ones do not have all that are named."""
-    named = {each.location for each in wanted if each.location is not None}
+    named = {each.location for each in wanted if each.location}
     known = active_locations(store) if named else (DEFAULT_LOCATION,)
     return known if named.issubset(known) else await queries.ACTIVE_LOCATIONS.all(db, store.id)
 

@@ -13,6 +13,37 @@ _TERMS = "terms @@ ({}::text)::tsquery"
 _DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
     || order_person(person, edition) || tail"""
 
+_HOLDING = "('pending', 'processing', 'on_hold')"
+# The default location holds the units that no other location holds.
+_AT_LOCATION = f"""id IN (
+    SELECT order_id FROM order_allocations WHERE store_id = $1 AND location = ANY({{}}::text[])
+    UNION ALL
+    SELECT l.order_id FROM order_lines l JOIN orders o ON o.store_id = $1 AND o.id = l.order_id
+     WHERE l.store_id = $1 AND 'default' = ANY({{}}::text[]) AND l.variant_id IS NOT NULL
+       AND CASE WHEN o.status IN {_HOLDING} THEN l.quantity ELSE l.fulfilled_quantity END > coalesce((
+               SELECT sum(a.reserved + a.shipped) FROM order_allocations a
+                WHERE a.store_id = $1 AND a.order_id = l.order_id AND a.line_id = l.id), 0))"""
+# Open orders of which no variant has more units to ship that are reserved elsewhere than are available at the location.
+_FULFILLABLE_AT = f"""status IN {_HOLDING} AND fulfillment_status IN ('unfulfilled', 'partially_fulfilled')
+    AND EXISTS (SELECT 1 FROM locations WHERE store_id = $1 AND code = {{}} AND active)
+    AND NOT EXISTS (
+        SELECT 1
+          FROM (SELECT l.variant_id, sum(CASE WHEN {{}} = 'default' THEN a.elsewhere
+                                              ELSE l.quantity - l.fulfilled_quantity - a.here END) AS units
+                  FROM order_lines l
+                       CROSS JOIN LATERAL (
+                           SELECT coalesce(sum(r.reserved), 0) AS elsewhere,
+                                  coalesce(sum(r.reserved) FILTER (WHERE r.location = {{}}), 0) AS here
+                             FROM order_allocations r
+                            WHERE r.store_id = $1 AND r.order_id = l.order_id AND r.line_id = l.id) a
+                 WHERE l.store_id = $1 AND l.order_id = orders.id AND l.quantity > l.fulfilled_quantity
+                 GROUP BY l.variant_id) n
+               JOIN variants v ON v.store_id = $1 AND v.id = n.variant_id AND v.track_inventory
+               LEFT JOIN stock_levels s ON s.store_id = $1 AND s.variant_id = n.variant_id AND s.location = {{}}
+         WHERE n.units > 0
+           AND CASE WHEN {{}} = 'default'
+                    THEN NOT v.allow_backorder AND n.units > v.on_hand - v.other_on_hand - (v.reserved - v.other_reserved)
+                    ELSE n.units > coalesce(s.on_hand - s.reserved, 0) END)"""
 _COMMENT = "comment_document(id, order_id, type, visibility, body, author, changes, created_at)"
 
 LISTING = Listing(
@@ -41,6 +72,9 @@ LISTING = Listing(
         **comparisons("total"),
         **comparisons("placed_at"),
         **comparisons("created_at"),
+        **comparisons("shipped_at"),
+        "location": _AT_LOCATION,
+        "fulfillable_at": _FULFILLABLE_AT,
         **comparisons("paid_at"),
         **comparisons("refunded_at"),
         "tag": _TERMS,

@@ -7,6 +7,7 @@ import msgspec
 from stoa.db.documents import TOMBSTONE, Document
 from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
+from stoa.products.csv_columns import COLUMNS
 from stoa.rest.filters import (
     Choices,
     Entries,
@@ -23,6 +24,7 @@ from stoa.rest.filters import (
 from stoa.rest.lists import ListOf
 
 PRODUCTS = ListOf(
+    columns=COLUMNS,
     filters={
         "status": Choices(values=("active", "draft", "archived"), description="One or more of these statuses."),
         "ids": Ids(description="Products with these ids."),

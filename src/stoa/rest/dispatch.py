@@ -16,7 +16,15 @@ from stoa.rest.call import Call, Caller, Store
 from stoa.rest.checks import validation_failed
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.group_commit import GroupCommit, GroupedCall
-from stoa.rest.headers import acceptable, accepts_gzip, bearer_token, check_headers, method_label, versions_allowed
+from stoa.rest.headers import (
+    STREAMS,
+    acceptable,
+    accepts_gzip,
+    bearer_token,
+    check_headers,
+    method_label,
+    versions_allowed,
+)
 from stoa.rest.limits import RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.parameters import read_parameters
@@ -35,6 +43,7 @@ from stoa.rest.problems import (
 )
 from stoa.rest.request import Access, Observed, Receive, Request, Scope, Send
 from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refused, render, send_response
+from stoa.rest.streams import Streams
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
 from stoa.rest.writes import Write, Writes
@@ -144,6 +153,7 @@ class Dispatcher:
         self._uploads = uploads
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
+        self.streams = Streams(database, replica, access, self._limiter)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
         self._app_concurrency = app_concurrency
@@ -280,7 +290,7 @@ class Dispatcher:
         store, caller = request.store, request.caller
         if store is None or caller is None:
             raise InternalError
-        accepted = acceptable(headers.get(b"accept"), [media.encode() for media in endpoint.produces])
+        accepted = acceptable(headers.get(b"accept"), endpoint.offers)
         if accepted is None:
             raise NotAcceptable(f"This endpoint produces {', '.join(endpoint.produces)}.")
         call = request.call = Call(self._database, store, caller, request.request_id, request.base)
@@ -292,6 +302,8 @@ class Dispatcher:
             call.fields, call.include = query.fields, query.include
         elif request.query:
             read_parameters(request, endpoint, call)
+        if endpoint.lists is not None and call.accepted in STREAMS:
+            return await self.streams.open(request, endpoint, call, values)
         if endpoint.method == "GET":
             if self._replica is not None and not endpoint.primary:
                 call.db = await self._replica.reader(request.allowance.fence if request.allowance else None)

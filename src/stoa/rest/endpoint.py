@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from stoa.rest.batch import Batch
+from stoa.rest.csv_files import columns_of_resource
 from stoa.rest.filters import Filter
+from stoa.rest.headers import JSON, STREAMS
 from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal
 from stoa.rest.scopes import FieldScopes, field_scopes
@@ -59,7 +61,7 @@ class Stream(msgspec.Struct):
     """A response in another media type than JSON, produced while it is sent."""
 
     media: str
-    parts: AsyncIterator[bytes]
+    parts: AsyncGenerator[bytes]
 
 
 class NoContent(msgspec.Struct):
@@ -122,6 +124,11 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def status(self) -> int:
         return {Created: 201, Accepted: 202, NoContent: 204}.get(self.returns, 200)
+
+    @cached_property
+    def offers(self) -> tuple[bytes, ...]:
+        """The media types of the response, as header values."""
+        return tuple(media.encode() for media in self.produces)
 
     @cached_property
     def field_scopes(self) -> FieldScopes:
@@ -201,7 +208,7 @@ class Routes:
         parameters: Mapping[str, Filter] | None = None,
         uploads: Sequence[str] = (),
         rows: type[Any] | None = None,
-        produces: Sequence[str] = ("application/json",),
+        produces: Sequence[str] = (JSON,),
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
         secret: bool = False,
@@ -220,7 +227,10 @@ class Routes:
             summary, _, description = text.partition("\n")
             if (hints.get("query") is ListQuery) != (lists is not None):
                 raise TypeError(f"{handler.__name__}: `lists` and the argument `query: ListQuery` require each other")
-            list_spec = msgspec.structs.replace(lists, fields=_field_names(resource)) if lists and resource else lists
+            list_spec = lists
+            if lists and resource:
+                columns = lists.columns or columns_of_resource(resource)
+                list_spec = msgspec.structs.replace(lists, fields=_field_names(resource), columns=columns)
             self.endpoints.append(
                 Endpoint(
                     method=method,
@@ -244,7 +254,7 @@ class Routes:
                     parameters=parameters or {},
                     uploads=tuple(uploads),
                     rows=rows,
-                    produces=tuple(produces),
+                    produces=(JSON, *STREAMS) if lists else tuple(produces),
                     transaction=transaction,
                     before=before,
                     secret=secret,

@@ -7,6 +7,8 @@ from ipaddress import IPv4Address, ip_address, ip_network
 from stoa.rest.problems import HeadersTooLarge, InvalidToken, MalformedRequest, MissingToken, UrlTooLong
 from stoa.rest.request import Headers, Scope
 
+JSON, NDJSON, JSONL, CSV = "application/json", "application/x-ndjson", "application/jsonl", "text/csv"
+STREAMS = (NDJSON, JSONL, CSV)  # what every list can be beside a page of JSON
 MOST_HEADERS, MOST_HEADER_BYTES, MOST_TAG_BYTES = 100, 16 * 1024, 4096
 MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answers 414
 _WITHOUT_HOST = ("1", "1.0")

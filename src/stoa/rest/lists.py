@@ -9,6 +9,7 @@ import msgspec
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
 from stoa.rest.checks import Time
+from stoa.rest.csv_rows import Columns
 from stoa.rest.cursors import LONGEST_CURSOR, Cursor, decode_cursor, encode_cursor, invalid_cursor, keys_after
 from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, StoreContext, Text
 from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, Refusal, counted, printable
@@ -29,6 +30,7 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
     deletable: bool = False
     meta: Mapping[str, Any] = {}  # JSON Schemas of further members of `meta`
     options: Mapping[str, Filter] = {}  # parameters that the handler uses; they do not filter rows
+    columns: Columns | None = None  # of its CSV file; by default those of the resource
 
     def parameters(self) -> dict[str, Filter]:
         """All parameters of this list, for parsing and for the documentation."""
@@ -82,11 +84,18 @@ class ListQuery(msgspec.Struct):
     given: dict[str, str]  # all parameters except cursor and page, as a cursor stores them
     options: dict[str, Any] = {}
     of_list: str = ""  # what a cursor names as its list
+    sent: frozenset[str] = frozenset()  # the names of the parameters in the request, without those that a cursor stores
+    streamed: bool = False  # a part of a stream, whose documents are lines
 
     @property
     def filters(self) -> dict[str, Any]:
         """The values of the filters by their names."""
         return dict(zip(self.shape.filters, self.values, strict=True))
+
+    def continued(self, last: Sequence[Any]) -> "ListQuery":
+        """The same request after these sort keys, without its total."""
+        shape = msgspec.structs.replace(self.shape, resumed=True, counted=False)
+        return msgspec.structs.replace(self, shape=shape, after=list(last))
 
     def with_filter(self, name: str, value: Any) -> "ListQuery":
         """The same request with one more filter, such as an id in the path."""
@@ -110,9 +119,10 @@ def _read_list(spec: ListOf, query_string: bytes, store: StoreContext, of_list: 
     given = query_parameters(query_string, spec.sets)
     if "per_page" in given and "limit" not in given:
         given["limit"] = given.pop("per_page")
+    sent = frozenset(given)
     cursor_text = given.pop("cursor", None)
     if cursor_text is None:
-        return _read(spec, given, store, None)
+        return msgspec.structs.replace(_read(spec, given, store, None), sent=sent)
     cursor = decode_cursor(cursor_text, of_list)
     if "page" in given:
         raise InvalidParameter("Send either `page` or `cursor`, not both.")
@@ -123,7 +133,7 @@ def _read_list(spec: ListOf, query_string: bytes, store: StoreContext, of_list: 
                 "Start again without `cursor`."
             )
     try:
-        return _read(spec, {**cursor.query, **given}, store, cursor)
+        return msgspec.structs.replace(_read(spec, {**cursor.query, **given}, store, cursor), sent=sent)
     except Refusal as refusal:
         _check_query(spec, cursor, store)
         raise refusal from None
@@ -249,7 +259,7 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
 class Page(msgspec.Struct, Generic[T]):
     """A page of documents, with the values of its `meta` and its links."""
 
-    docs: list[bytes]  # one element with all documents, joined by commas, unless `list_page` was called with `separate`
+    docs: list[bytes]  # one element with all documents, joined, unless `list_page` was called with `separate`
     ids: Sequence[int]
     total: int
     limit: int
@@ -257,6 +267,7 @@ class Page(msgspec.Struct, Generic[T]):
     next_cursor: str | None
     prev_cursor: str | None
     extra_meta: dict[str, Any] = {}  # further members of `meta`, declared in ListOf.meta
+    last: Sequence[Any] = ()  # the sort keys of the last row
 
     def meta(self) -> str:
         def quoted(cursor: str | None) -> str:
@@ -286,14 +297,14 @@ async def list_page(
     skip = (query.page - 1) * query.limit if query.page else 0
     shape = query.shape
     if not (separate or query.fields is not None or query.include or shape.backwards):
-        shape = _joined(shape)
+        shape = _joined(shape, "\n" if query.streamed else ",")
     rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip, caller)
     return _page(rows, query)
 
 
 @lru_cache(maxsize=4096)
-def _joined(shape: Shape) -> Shape:
-    return msgspec.structs.replace(shape, joined=True)
+def _joined(shape: Shape, separator: str) -> Shape:
+    return msgspec.structs.replace(shape, joined=separator)
 
 
 def _page(rows: Rows, query: ListQuery) -> Page[Any]:
@@ -302,12 +313,12 @@ def _page(rows: Rows, query: ListQuery) -> Page[Any]:
     has_next = rows.more if not shape.backwards else True
     has_prev = rows.more if shape.backwards else not first
     next_cursor = prev_cursor = None
+    last: list[Any] = []
     if rows.docs:
+        last = [column[-1] for column in rows.keys]
         if has_next:
-            next_cursor = encode_cursor(
-                query.of_list, query.given, [column[-1] for column in rows.keys], backwards=False
-            )
+            next_cursor = encode_cursor(query.of_list, query.given, last, backwards=False)
         if has_prev:
             prev_cursor = encode_cursor(query.of_list, query.given, [column[0] for column in rows.keys], backwards=True)
     page = query.page or (1 if first else None)
-    return Page(rows.docs, rows.keys[-1], rows.total, query.limit, page, next_cursor, prev_cursor)
+    return Page(rows.docs, rows.keys[-1], rows.total, query.limit, page, next_cursor, prev_cursor, last=last)

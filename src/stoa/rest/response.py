@@ -1,9 +1,11 @@
 """Responses: what a handler returned, or a refusal, as status, headers and bytes."""
 
+import asyncio
 import gzip
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -22,6 +24,9 @@ from stoa.rest.unsent import WHOLE_BYTES, UnsentResponses
 _JSON = (b"content-type", b"application/json")
 _PROBLEM = (b"content-type", b"application/problem+json")
 _GZIP_FROM = 1_000
+_GZIP_WINDOW = 31  # the largest window, in the format of gzip
+STALLED_S = 120  # a client of a stream that takes nothing for this long is disconnected
+STREAM_BYTES = 128 * 1024  # streams are few, and larger parts cost less time
 PART_BYTES = 32 * 1024  # the server copies several in advance: 303 KiB for each client that does not read
 
 SAFE_HEADERS: Headers = [
@@ -33,11 +38,15 @@ SAFE_HEADERS: Headers = [
 ]
 
 
+class StreamBroken(Exception):
+    """A stream failed and cannot say so: its connection is aborted."""
+
+
 class Response(msgspec.Struct):
     status: int
     headers: Headers
     body: bytes
-    parts: AsyncIterator[bytes] | None = None  # a streamed body
+    parts: AsyncGenerator[bytes] | None = None  # a streamed body
 
 
 async def send_response(
@@ -50,15 +59,48 @@ async def send_response(
         headers = [*headers, (b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
     if response.status not in (204, 304) and response.parts is None:
         headers = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if response.parts is not None and not head:
-        async for part in response.parts:
-            unsent.at_most += len(part)
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        return await _send_parts(send, response, response.parts, unsent, peer, compress=compress)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if head or len(body) <= WHOLE_BYTES:
         return await send_body(send, b"" if head else body, unsent)
     with unsent.keeping(peer, len(body)):
         return await send_body(send, body, unsent)
+
+
+async def _send_parts(
+    send: Send, response: Response, parts: AsyncGenerator[bytes], unsent: UnsentResponses, peer: Peer, *, compress: bool
+) -> float:
+    """Send a stream, each part when the client has taken those before; returns the time at which the server had the first.
+
+    A stream that fails ends without its last chunk, so that the client notices.
+    """
+    headers = [*response.headers, (b"vary", b"accept, accept-encoding")]
+    if compress:
+        headers.append((b"content-encoding", b"gzip"))
+    packer = zlib.compressobj(level=1, wbits=_GZIP_WINDOW) if compress else None
+    first_at = 0.0
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    try:
+        async with aclosing(parts):
+            async for part in parts:
+                body = part
+                if (
+                    packer is not None
+                ):  # so that the client can read the whole part; others wait for the event loop meanwhile
+                    body = await asyncio.to_thread(packer.compress, part)
+                    body += packer.flush(zlib.Z_SYNC_FLUSH)
+                with unsent.keeping(peer, len(body)):
+                    for start in range(0, len(body), STREAM_BYTES):
+                        piece = body[start : start + STREAM_BYTES]
+                        unsent.at_most += len(piece)
+                        async with asyncio.timeout(STALLED_S):
+                            await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        first_at = first_at or time.perf_counter()
+    except (StreamBroken, TimeoutError):
+        return first_at or time.perf_counter()
+    await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
+    return first_at or time.perf_counter()
 
 
 async def send_body(send: Send, body: bytes, unsent: UnsentResponses) -> float:
@@ -142,6 +184,12 @@ def _matches(header: bytes | None, tag: bytes, version: int | None) -> bool:
 
 def _without_encoding(tag: bytes) -> bytes:
     return tag.strip().removeprefix(b"W/").strip(b'"').removesuffix(b"-gz")
+
+
+def lines_of(docs: Sequence[bytes], fields: frozenset[str] | None) -> bytes:
+    """Documents as lines, each with its end."""
+    shown = docs if fields is None else [_only_fields(doc, fields) for doc in docs]
+    return b"\n".join([*shown, b""])
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -7,6 +7,7 @@ from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, Not
 from stoa_client.imports import RowReport
 from stoa_client.installs import CompletedInstall, Installation, InstallRefused, installations, verify_install
 from stoa_client.pages import AsyncPages, Pages
+from stoa_client.private_keys import PrivateKey
 from stoa_client.version import __version__
 from stoa_client.webhooks import Event, SignatureRefused, verify
 
@@ -27,6 +28,7 @@ __all__ = [
     "NotModified",
     "Page",
     "Pages",
+    "PrivateKey",
     "RowReport",
     "SignatureRefused",
     "StoaError",

@@ -13,6 +13,7 @@ from stoa_client.answers import read_any
 from stoa_client.async_resources import AsyncResources
 from stoa_client.connection import AsyncConnection, Connection
 from stoa_client.flows import RetryPolicy
+from stoa_client.private_keys import PrivateKey
 from stoa_client.requests import PREFIX
 from stoa_client.resources import Resources
 from stoa_client.tokens import AsyncTokenCache, Credentials, TokenCache, request_token
@@ -21,10 +22,12 @@ _ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class Options(TypedDict, total=False):
-    """Credentials and retry options: `client_id` and `client_secret`, or a `token`."""
+    """Credentials and retry options: `client_id` with `client_secret` or `private_key`, or a `token`."""
 
     client_id: str
     client_secret: str
+    private_key: PrivateKey | str
+    """A private key, as PEM or as a JWK in JSON, whose public key the app has registered; needs `stoa-client[keys]`."""
     auth_url: str
     """The service's token endpoint, whose tokens are valid on every store; by default the store's own endpoint."""
     token: str | Callable[[str | None], Any]
@@ -62,7 +65,7 @@ class _Account(msgspec.Struct, frozen=True):
         if self.credentials is None or not self.options.get("auth_url"):
             return self.options
         kept: Options = {**self.options, "token": token}
-        for name in ("client_id", "client_secret", "auth_url", "scopes"):
+        for name in ("client_id", "client_secret", "private_key", "auth_url", "scopes"):
             kept.pop(name, None)
         return kept
 
@@ -97,25 +100,31 @@ def _account(base_url: str, options: Options) -> _Account:
                 f"{name} must start with https:// or http://, such as https://shop.example.com, but is {address!r}"
             )
     client_id, client_secret = options.get("client_id", ""), options.get("client_secret", "")
-    if bool(options.get("token")) == bool(client_id and client_secret):
-        raise ValueError("pass either client_id and client_secret, or a token")
+    private_key = options.get("private_key")
+    if bool(client_secret) + bool(private_key) + bool(options.get("token")) != 1 or (
+        bool(client_id) == bool(options.get("token"))
+    ):
+        raise ValueError("pass either client_id and client_secret, client_id and private_key, or a token")
     policy = _policy(options)
     auth_url = options.get("auth_url") or f"{base}/oauth/token"
-    credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())))
+    key = PrivateKey(private_key) if isinstance(private_key, str) and private_key else private_key or None
+    credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())), key)
     return _Account(base, None if options.get("token") else credentials, policy, options)
 
 
 def _from_environment(variables: Mapping[str, str], options: Options) -> tuple[str, Options]:
-    needed = ("STOA_BASE_URL", "STOA_CLIENT_ID", "STOA_CLIENT_SECRET")
+    key = variables.get("STOA_PRIVATE_KEY", "")
+    needed = ["STOA_BASE_URL", "STOA_CLIENT_ID", *([] if key else ["STOA_CLIENT_SECRET"])]
     missing = [name for name in needed if not variables.get(name)]
     if missing:
         raise ValueError(f"set the environment variables {', '.join(missing)}")
-    found: Options = {
-        "client_id": variables["STOA_CLIENT_ID"],
-        "client_secret": variables["STOA_CLIENT_SECRET"],
-        "auth_url": variables.get("STOA_AUTH_URL", ""),
-    }
-    return variables["STOA_BASE_URL"], {**found, **options}
+    found: Options = {"client_id": variables["STOA_CLIENT_ID"], "auth_url": variables.get("STOA_AUTH_URL", "")}
+    if key:
+        found["private_key"] = key
+    else:
+        found["client_secret"] = variables["STOA_CLIENT_SECRET"]
+    found.update(options)
+    return variables["STOA_BASE_URL"], found
 
 
 class Client(Resources):
@@ -134,7 +143,7 @@ class Client(Resources):
 
     @classmethod
     def from_environment(cls, **options: Unpack[Options]) -> Self:
-        """A client from STOA_BASE_URL, STOA_CLIENT_ID, STOA_CLIENT_SECRET and, if set, STOA_AUTH_URL."""
+        """A client from STOA_BASE_URL, STOA_CLIENT_ID, STOA_CLIENT_SECRET or STOA_PRIVATE_KEY and, if set, STOA_AUTH_URL."""
         base_url, found = _from_environment(os.environ, options)
         return cls(base_url, **found)
 

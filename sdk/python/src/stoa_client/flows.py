@@ -78,11 +78,11 @@ class Attempts:
         self._failures = self._refusals = 0
         self.count = 0
 
-    def send(self, token: str | None = None) -> Flow[Outcome]:
-        """One attempt."""
+    def send(self, token: str | None = None, request: Request | None = None) -> Flow[Outcome]:
+        """One attempt, with the same request as before unless another is given."""
         self.count += 1
         limit = time.monotonic() + self._policy.timeout_s + self._request.allowance_s
-        return (yield Send(self._request, min(limit, self._deadline), token))
+        return (yield Send(request or self._request, min(limit, self._deadline), token))
 
     def pause(self, outcome: Outcome) -> Flow[bool]:
         """Wait before the next attempt; returns False if there should be none."""

@@ -13,11 +13,13 @@ import httpx
 import msgspec
 
 from stoa_client.answers import Model, decoded
+from stoa_client.connection import Connection
 from stoa_client.errors import StoaError
 from stoa_client.flows import RetryPolicy, failure
 from stoa_client.pages import Cursors
+from stoa_client.private_keys import PrivateKey
 from stoa_client.time_limits import within
-from stoa_client.tokens import refused
+from stoa_client.tokens import Credentials, refused, request_token
 from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
 
@@ -87,8 +89,9 @@ def _query(returned: str | Mapping[str, str]) -> dict[str, str]:
 def installations(
     auth_url: str,
     client_id: str,
-    client_secret: str,
+    client_secret: str = "",
     *,
+    private_key: PrivateKey | None = None,
     updated_since: datetime | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> Iterator[Installation]:
@@ -96,7 +99,14 @@ def installations(
     query: dict[str, Any] = {"updated_since": updated_since.isoformat()} if updated_since else {}
     url = f"{auth_url.removesuffix('/token')}/installations"
     timeout_s, cursors = RetryPolicy().timeout_s, Cursors()
-    with httpx.Client(auth=(client_id, client_secret), transport=transport, timeout=timeout_s) as http:
+    auth = None if private_key else (client_id, client_secret)
+    with httpx.Client(auth=auth, transport=transport, timeout=timeout_s) as http:
+        if private_key:
+            credentials = Credentials(auth_url, client_id, "", private_key=private_key)
+            policy = RetryPolicy()
+            asking = request_token(credentials, policy, time.monotonic() + policy.deadline_s)
+            token = Connection(http, auth_url, policy, _no_token).run(asking)
+            http.headers["authorization"] = f"Bearer {token.text}"
         while True:
             get = partial(http.get, url, params={"limit": 250, **query})
             try:
@@ -110,6 +120,11 @@ def installations(
             query = {"cursor": cursors.follow(page.meta.next_cursor)}
             if not query["cursor"]:
                 return
+
+
+def _no_token(_stale: str | None, _deadline: float) -> str:
+    """The token source of a connection that only requests a token."""
+    return ""
 
 
 class _Meta(msgspec.Struct):

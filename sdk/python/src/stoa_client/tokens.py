@@ -14,18 +14,20 @@ from stoa_client.answers import decoded
 from stoa_client.decoding import decode
 from stoa_client.errors import DeadlineExceeded, StoaError, TokenRefused, UnexpectedAnswer
 from stoa_client.flows import Attempts, Flow, RetryPolicy, failure
+from stoa_client.private_keys import ASSERTION_TYPE, PrivateKey
 from stoa_client.requests import JSON, Request
 
 _EARLY_S = 60.0  # before expiry, or a tenth of the lifetime if that is less
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """The app's credentials and its token endpoint."""
+    """The app's credentials, a secret or a private key, and its token endpoint."""
 
     auth_url: str
     client_id: str
     client_secret: str
     scopes: tuple[str, ...] = ()
+    private_key: PrivateKey | None = None
 
     def __repr__(self) -> str:
         return f"Credentials({self.client_id!r} at {self.auth_url})"
@@ -57,32 +59,43 @@ class _Refused(msgspec.Struct):
     error_description: str = ""
 
 
-def request_token(credentials: Credentials, policy: RetryPolicy, deadline: float) -> Flow[Token]:
-    """Request a token, with retries until the deadline of the call that needs it."""
+def token_request(credentials: Credentials) -> Request:
+    """The request for a token; with a private key, each has an assertion of its own."""
     form = {"grant_type": "client_credentials"}
     if credentials.scopes:
         form["scope"] = " ".join(credentials.scopes)
-    request = Request(
+    auth = None
+    if credentials.private_key:
+        form["client_assertion_type"] = ASSERTION_TYPE
+        form["client_assertion"] = credentials.private_key.assertion(credentials.client_id, credentials.auth_url)
+    else:  # RFC 6749 requires both to be form-encoded.
+        auth = (quote_plus(credentials.client_id), quote_plus(credentials.client_secret))
+    return Request(
         method="POST",
         url=credentials.auth_url,
         headers={"accept": JSON, "content-type": "application/x-www-form-urlencoded"},
         content=urlencode(form).encode(),
-        # RFC 6749 requires both to be form-encoded.
-        auth=(quote_plus(credentials.client_id), quote_plus(credentials.client_secret)),
+        auth=auth,
     )
+
+
+def request_token(credentials: Credentials, policy: RetryPolicy, deadline: float) -> Flow[Token]:
+    """Request a token, with retries until the deadline of the call that needs it."""
+    request = token_request(credentials)
     attempts = Attempts(request, policy, min(deadline, policy.deadline(request)))
     while True:
         requested_at = time.monotonic()
-        outcome = yield from attempts.send()
+        # The service accepts an assertion once, also if its response was lost.
+        outcome = yield from attempts.send(request=token_request(credentials) if attempts.count else request)
         if isinstance(outcome, httpx.Response) and outcome.status_code < 400:
-            return _read(outcome, requested_at)
+            return read_token(outcome, requested_at)
         if not (yield from attempts.pause(outcome)):
             if isinstance(outcome, httpx.Response):
                 raise refused(outcome)
             raise failure(outcome, attempts.count)
 
 
-def _read(response: httpx.Response, requested_at: float) -> Token:
+def read_token(response: httpx.Response, requested_at: float) -> Token:
     try:
         issued: _Issued = decoded(response, _Issued)
     except UnexpectedAnswer as error:

@@ -134,6 +134,10 @@ BEGIN
                            JOIN unnest(line_ids, line_variants) AS l (id, variant_id) ON l.id = a.line_id
                      GROUP BY l.variant_id, a.location) t
              WHERE s.store_id = in_store_id AND s.variant_id = t.variant_id AND s.location = t.location;
+            INSERT INTO order_allocations (store_id, order_id, line_id, location, reserved, shipped)
+            SELECT in_store_id, l.order_id, l.id, a.location, a.units, 0
+              FROM json_to_recordset(in_allocations) AS a (line_id bigint, location text, units bigint)
+                   JOIN unnest(line_ids, line_orders) AS l (id, order_id) ON l.id = a.line_id;
             SELECT array_agg(r.line_id), array_agg(r.order_id), array_agg(r.variant_id), array_agg(r.units), array_agg(r.location)
               INTO row_lines, row_orders, row_variants, row_units, row_locations
               FROM (SELECT l.id AS line_id, l.order_id, l.variant_id, a.units, a.location

@@ -43,6 +43,7 @@ BEGIN
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
            head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
+           shipped_at = CASE WHEN change.fulfillment_status <> 'unfulfilled' THEN last_shipment(change.head) END,
            updated_at = moment, version = o.version + 1
      WHERE o.store_id = in_store_id AND o.id = change.id
     RETURNING o.version, o.tail, o.edition INTO STRICT version, new_tail, written;
@@ -59,6 +60,9 @@ BEGIN
             ON CONFLICT ON CONSTRAINT order_lines_pkey DO UPDATE
            SET quantity = excluded.quantity, fulfilled_quantity = excluded.fulfilled_quantity,
                returned_quantity = excluded.returned_quantity;
+        DELETE FROM order_allocations a WHERE a.store_id = in_store_id AND a.order_id = change.id;
+        INSERT INTO order_allocations (store_id, order_id, line_id, location, reserved, shipped)
+        SELECT in_store_id, change.id, a.line_id, a.location, a.reserved, a.shipped FROM allocated_elsewhere(change.lines) AS a;
     END IF;
     INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
     SELECT in_store_id, change.id, t.type, 'internal', t.body, in_author, t.changes, moment

@@ -4,6 +4,7 @@ from stoa.portal.apps import (
     access_tokens,
     apps,
     audit,
+    credentials,
     deliveries,
     endpoint,
     requests,
@@ -15,6 +16,7 @@ from stoa.portal.apps import (
 
 PAGES = (
     apps.pages,
+    credentials.pages,
     access_tokens.pages,
     endpoint.pages,
     usage.pages,

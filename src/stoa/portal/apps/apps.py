@@ -1,4 +1,4 @@
-"""Pages for developers: apps, their credentials, settings and stores."""
+"""Pages for developers: apps, their settings and stores."""
 
 import re
 import secrets
@@ -8,10 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoa.access import apps as access_apps
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
-from stoa.access.grants import revoke_all_tokens
-from stoa.access.operator import find_app
 from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, Right, TooManyStores
@@ -21,7 +18,7 @@ from stoa.db.errors import PostgresError, violates
 from stoa.demo.development_stores import create_development_store
 from stoa.portal.apps.snippets import Snippets
 from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, OnceForm, text
+from stoa.portal.kit.forms import FormError, OnceForm, text
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.webhooks.delivery.failing_receivers import FAILING_OF_APPS
@@ -62,10 +59,6 @@ class ListingForm(msgspec.Struct):
 class RegistrationForm(ListingForm):
     registration: Registration = ""
     development_store: bool = False
-
-
-class RotationForm(msgspec.Struct):
-    grace_hours: Annotated[int, msgspec.Meta(ge=0, le=168, extra={"message": "Select one of the options."})]
 
 
 class InstallRequestForm(msgspec.Struct):
@@ -121,10 +114,10 @@ async def _registered(visit: Visit, form: RegistrationForm, created: NewSecret) 
             handle = store.handle
         except TooManyStores as refusal:
             warning = f"The development store was not created: {refusal}."
-    return _secret_page(visit, created, form.name, handle=handle, warning=warning, new_app=True)
+    return secret_page(visit, created, form.name, handle=handle, warning=warning, new_app=True)
 
 
-def _secret_page(
+def secret_page(
     visit: Visit, secret: NewSecret, name: str, *, handle: str = "", warning: str = "", new_app: bool = False
 ) -> View:
     snippets = Snippets(visit.origin, secret.client_id, secret.client_secret, handle)
@@ -148,7 +141,7 @@ def _reasons(form: ListingForm) -> Mapping[str, str]:
 async def app_page(visit: Visit) -> View:
     installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
     owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
-    handle = _example_store(installed, owned)
+    handle = example_store(installed, owned)
     context = {
         "listing": await ownership.listing_of(visit.db, visit.app.id),
         "installed": installed,
@@ -158,40 +151,10 @@ async def app_page(visit: Visit) -> View:
     return View("apps/overview.html", context)
 
 
-def _example_store(installed: Sequence[Installation], owned: Collection[str]) -> str:
+def example_store(installed: Sequence[Installation], owned: Collection[str]) -> str:
     """Return the store for the snippets: of the account's own stores, the first that installed the app."""
     candidates = [each for each in installed if each.store in owned]
     return min(candidates, key=lambda each: each.installed_at).store if candidates else ""
-
-
-@pages.page("/apps/{app_id:int}/credentials", nav="list_apps")
-async def app_credentials(visit: Visit) -> View:
-    app = await find_app(visit.db, visit.app.client_id)
-    return View("apps/credentials.html", {"secrets": await access_apps.list_secrets(visit.by, app)})
-
-
-@pages.form("/apps/{app_id:int}/secret", on=app_credentials)
-async def rotate_secret(visit: Visit, form: RotationForm) -> View:
-    secret = await access_apps.rotate_secret(visit.by, visit.app.client_id, grace_hours=form.grace_hours)
-    installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
-    owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
-    handle = _example_store(installed, owned)
-    return _secret_page(visit, secret, visit.app.name, handle=handle)
-
-
-@pages.form("/apps/{app_id:int}/secret/end", on=app_credentials)
-async def end_old_secret(visit: Visit) -> Redirect:
-    await access_apps.end_old_secrets(visit.by, visit.app.client_id)
-    return Redirect(f"{APPS}/{visit.app.id}/credentials", "The old secret was revoked.")
-
-
-@pages.form("/apps/{app_id:int}/tokens/revoke", on=app_credentials)
-async def revoke_tokens(visit: Visit, form: ConfirmedForm) -> Redirect:
-    count = await revoke_all_tokens(visit.by, visit.app.client_id)
-    url = f"{APPS}/{visit.app.id}/credentials"
-    if not count:
-        return Redirect(url, "There are no active access tokens.", "")
-    return Redirect(url, f"{count} access token{'' if count == 1 else 's'} revoked.")
 
 
 @pages.page("/apps/{app_id:int}/stores", nav="list_apps")

@@ -11,13 +11,13 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from stoa.customers.contract import Customer
-from stoa.imports.contract import CSV
-from stoa.imports.csv_rows import quoted
 from stoa.orders.contract import Order
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import ListSource, list_pages
 from stoa.portal.kit.visit import Visit
 from stoa.products.contract import Product
+from stoa.rest.csv_rows import quoted
+from stoa.rest.headers import CSV
 
 T = TypeVar("T")
 _BOM = b"\xef\xbb\xbf"  # by which spreadsheets recognize UTF-8

@@ -10,8 +10,6 @@ import msgspec
 
 from stoa.accounts.contract import Right
 from stoa.imports import queries
-from stoa.imports.contract import CSV, NDJSON
-from stoa.imports.csv_rows import REPORT_COLUMNS, Header, quoted
 from stoa.imports.jobs import check_again, header_of, options_of, start_import, wrote_nothing
 from stoa.imports.queries import FailedRow, Job
 from stoa.imports.reading import cells_of
@@ -22,6 +20,8 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.import_actions import imports_url, start_job, task_of
 from stoa.portal.stores.imports import correctable, find_job, pages
 from stoa.rest.call import Call
+from stoa.rest.csv_rows import REPORT_COLUMNS, Header, quoted
+from stoa.rest.headers import CSV, NDJSON
 from stoa.rest.problems import Fault
 
 _MAX_ROWS, _MAX_CELLS, _MAX_CHARACTERS = 10, 120, 10_000
@@ -141,7 +141,7 @@ def _records(records: list[list[str]], header: Header) -> str:
     """Records in the format of the file."""
     output = io.StringIO()
     writer = csv.writer(output, delimiter=header.delimiter, lineterminator="\n")
-    writer.writerows([quoted(cell) for cell in cells] if header.is_report else cells for cells in records)
+    writer.writerows([quoted(cell) for cell in cells] if header.is_ours else cells for cells in records)
     return output.getvalue()
 
 

@@ -7,7 +7,6 @@ from starlette.responses import StreamingResponse
 
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.imports import reports
-from stoa.imports.contract import CSV, NDJSON
 from stoa.imports.jobs import header_of, options_of, shown_import, wrote_nothing
 from stoa.imports.queries import GET, HAS_PARTS, Job
 from stoa.portal.kit.dispatch import not_found
@@ -16,6 +15,7 @@ from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.queries import APP_NAME, IMPORTS
+from stoa.rest.headers import CSV, NDJSON
 
 pages = Pages()
 _RESOURCES = ("products", "customers")

@@ -6,12 +6,11 @@ import msgspec
 from starlette.responses import JSONResponse, Response
 
 from stoa.accounts.contract import Right
-from stoa.inventory.contract import Location
-from stoa.inventory.queries import LOCATIONS
 from stoa.orders.bodies import NewComment, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
-from stoa.orders.line_items import LineItem
+from stoa.orders.line_items import LineChanges, LineItem
+from stoa.orders.lines import update_order_product
 from stoa.orders.status import update_order_status
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm
@@ -31,7 +30,7 @@ from stoa.portal.stores.order_forms import (
     statuses_to,
     voidable,
 )
-from stoa.portal.stores.orders import find_order, pages, store_order
+from stoa.portal.stores.orders import find_order, locations_to_choose, pages, store_order
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
 from stoa.rest.body import convert
 from stoa.rest.call import Call
@@ -67,18 +66,12 @@ async def order_action(visit: Visit) -> PageResponse:
         "lines": _lines(visit, order, action),
         "refundable": refundable(order),
         "amount": visit.to_confirm,
-        "locations": await _locations(visit),
+        "locations": await locations_to_choose(visit),
         "voidable": voidable(order),
         "statuses": statuses_to(order),
         "payments": payments_to(order),
     }
     return View("stores/order_action.html", context)
-
-
-async def _locations(visit: Visit) -> list[Location]:
-    """The active locations; empty if there is no choice."""
-    active = [each for each in await LOCATIONS.all(visit.db, visit.store.id) if each.active]
-    return active if len(active) > 1 else []
 
 
 def _lines(visit: Visit, order: Order, action: Action) -> Slice:
@@ -99,6 +92,9 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
 
     async def work(call: Call) -> Any:
         call.patch = body.members
+        if body.line_item_id is not None:
+            changes = convert(body.members, LineChanges, digits=call.store.digits)
+            return await update_order_product(call, order_id, body.line_item_id, changes)
         change = convert(body.members, StatusChange, digits=call.store.digits)
         answer = await update_order_status(call, order_id, change)
         if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):

@@ -3,13 +3,14 @@
 They decide nothing: the endpoint's handler accepts or refuses the body, and its pointers lead back to the fields.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
 
-from stoa.orders.contract import Order
+from stoa.inventory.contract import Location
+from stoa.orders.contract import HOLDING, Order
 from stoa.orders.line_items import LineItem
 from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
@@ -33,7 +34,8 @@ class OrderForm(VersionedForm):
     fulfillment_id: Line = ""
     delivered: bool = False
     remove_tracking: bool = False
-    location: Line = ""  # that ships units, or takes them back
+    location: Line = ""  # that ships units, takes them back, or reserves them
+    line_item_id: Line = ""
     amount: Line = ""
     shipping_amount: Line = ""
     method: Line = ""
@@ -49,10 +51,11 @@ class OrderForm(VersionedForm):
 
 
 class Body(msgspec.Struct):
-    """The body of a status change, and the field of the form for each pointer into it."""
+    """The body of a status change, or of a change of one line item, and the field of the form for each pointer into it."""
 
     members: dict[str, Any]
     fields: dict[str, str]
+    line_item_id: int | None = None
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -65,6 +68,7 @@ class Action(msgspec.Struct, frozen=True):
     units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
     possible: Callable[[Order], bool]
     refunds: bool = False  # whether it is carried out only if the page showed the amount
+    needs_locations: bool = False  # whether it is offered only if the store has several locations
 
 
 _TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
@@ -95,6 +99,15 @@ def _track(form: OrderForm) -> Body:
     return Body(
         {"fulfillment_id": whole(form.fulfillment_id), **changes}, {**_TRACKING, "/fulfillment_id": "fulfillment_id"}
     )
+
+
+def _relocate(form: OrderForm) -> Body:
+    line = whole(form.line_item_id)
+    if not isinstance(line, int):
+        raise FormError(line_item_id="Select a line item.")
+    if not form.location:
+        raise FormError(location="Select a location.")
+    return Body({"location": form.location}, {"/location": "location"}, line)
 
 
 def _void(form: OrderForm) -> Body:
@@ -166,6 +179,10 @@ def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[di
 
 def _open(_: Order, line: LineItem) -> int:
     return line.quantity - line.fulfilled_quantity
+
+
+def _reserved(order: Order, line: LineItem) -> int:
+    return _open(order, line) if line.allocations else 0
 
 
 def _with_customer(_: Order, line: LineItem) -> int:
@@ -250,6 +267,15 @@ ACTIONS: Mapping[str, Action] = {
         None,
         lambda order: any(each.voided_at is None for each in order.fulfillments),
     ),
+    "move": Action(
+        "Move reservation",
+        "order.reservation_moved",
+        "The reservation was moved.",
+        _relocate,
+        _reserved,
+        lambda order: order.status in HOLDING and any(_reserved(order, each) for each in order.line_items),
+        needs_locations=True,
+    ),
     "void": Action(
         "Void shipment",
         "order.shipment_voided",
@@ -286,6 +312,10 @@ ACTIONS: Mapping[str, Action] = {
 }
 
 
-def possible_actions(order: Order) -> dict[str, str]:
-    """The titles of the actions that the order's state allows, by name."""
-    return {name: action.title for name, action in ACTIONS.items() if action.possible(order)}
+def possible_actions(order: Order, locations: Collection[Location]) -> dict[str, str]:
+    """The titles of the actions that the order's state and the locations of the store allow, by name."""
+    return {
+        name: action.title
+        for name, action in ACTIONS.items()
+        if action.possible(order) and (locations or not action.needs_locations)
+    }

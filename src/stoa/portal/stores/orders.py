@@ -3,6 +3,8 @@
 import msgspec
 from starlette.responses import StreamingResponse
 
+from stoa.inventory.contract import Location
+from stoa.inventory.queries import LOCATIONS
 from stoa.orders import queries
 from stoa.orders.contract import Order
 from stoa.orders.lists import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate
@@ -54,7 +56,7 @@ async def store_order(visit: Visit) -> View:
     resolved = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
     context = {
         "order": order,
-        "actions": possible_actions(order) if visit.may_change() else {},
+        "actions": possible_actions(order, await locations_to_choose(visit)) if visit.may_change() else {},
         "suspected": [each for each in suspected.rows if each not in resolved],
         "resolved": resolved,
         "copies": copies,
@@ -79,6 +81,12 @@ async def find_order(visit: Visit) -> Order:
     if found is None:
         raise not_found()
     return msgspec.json.decode(found.doc, type=Order)
+
+
+async def locations_to_choose(visit: Visit) -> list[Location]:
+    """The active locations; empty if there is no choice."""
+    active = [each for each in await LOCATIONS.all(visit.db, visit.store.id) if each.active]
+    return active if len(active) > 1 else []
 
 
 async def _duplicates(visit: Visit, order_id: int, kind: str) -> ListView[Duplicate]:

@@ -3,6 +3,7 @@
 from stoa.rest import problems
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.problems import Refusal
+from stoa.rest.stream_leases import ExportInProgress
 
 _EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.MissingToken,
@@ -26,7 +27,7 @@ _EVERYWHERE: tuple[type[Refusal], ...] = (
     problems.Overloaded,
     problems.ServiceUnavailable,
 )
-_LISTS = (problems.CursorMismatch, problems.PageTooDeep)
+_LISTS = (problems.CursorMismatch, problems.PageTooDeep, ExportInProgress)
 _WRITES = (
     problems.InvalidIdempotencyKey,
     problems.IdempotencyInProgress,

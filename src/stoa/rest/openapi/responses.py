@@ -6,6 +6,7 @@ from typing import Any
 
 from stoa.rest.batch import Batch
 from stoa.rest.endpoint import Created, Endpoint, NoContent, Page
+from stoa.rest.headers import CSV, JSONL, NDJSON
 from stoa.rest.openapi.envelopes import batch_of, one_of, page_of
 from stoa.rest.openapi.errors import errors_of
 from stoa.rest.problems import Problem, Refusal
@@ -26,6 +27,16 @@ HEADERS: dict[str, dict[str, Any]] = {
     "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
     "WWW-Authenticate": {"description": "Why the access token was rejected (RFC 6750).", "schema": _TEXT},
     "Allow": {"description": "The methods that this URL supports.", "schema": _TEXT},
+}
+_LINES = (
+    'All rows without pages, one on each line. The last line is `{"meta":{"total","count","cursor","complete":true}}`, or '
+    'after a failure a problem document with `"complete":false` and the `cursor` to resume from. With `Prefer: checkpoints`, lines '
+    "with `meta.cursor` in between say where to resume."
+)
+_STREAMS = {
+    NDJSON: {"description": _LINES},
+    JSONL: {"description": f"The same as `{NDJSON}`."},
+    CSV: {"description": "All rows without pages, as a CSV file with a header. A file that breaks off is incomplete."},
 }
 _IN_EVERY_RESPONSE = list(HEADERS)[:7]
 _BY_STATUS = {
@@ -53,14 +64,19 @@ def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
             "207": _response("Some items failed; each of them has an `error`.", [], schema),
         }
     if issubclass(endpoint.returns, Page):
-        schema, description, headers = page_of(endpoint, schemas), "A page of the list.", ["Link"]
+        schema, headers = page_of(endpoint, schemas), ["Link"]
+        description = "A page of the list; or the whole list, as a stream."
     else:
         schema, description, headers = one_of(endpoint, schemas), "The resource.", ["ETag"]
         if issubclass(endpoint.returns, Created):
             description, headers = "Created.", ["ETag", "Location"]
         if endpoint.status == 202:
             description = "Accepted; the work continues."
-    responses = {str(endpoint.status): _response(description, headers, schema, endpoint.produces[1:])}
+    responses = {
+        str(endpoint.status): _response(
+            description, headers, schema, endpoint.produces[1:], streams=endpoint.lists is not None
+        )
+    }
     dry_run_in_body = "dry_run" in getattr(endpoint.body, "__struct_fields__", ())
     if dry_run_in_body or (endpoint.status == 201 and "dry_run" in endpoint.parameters):
         responses["200"] = _response("The result of a dry run; nothing was changed.", ["ETag"], schema)
@@ -80,11 +96,18 @@ def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _response(
-    description: str, headers: Iterable[str], schema: dict[str, Any] | None = None, other_media: Iterable[str] = ()
+    description: str,
+    headers: Iterable[str],
+    schema: dict[str, Any] | None = None,
+    other_media: Iterable[str] = (),
+    *,
+    streams: bool = False,
 ) -> dict[str, Any]:
     response: dict[str, Any] = {"description": description, "headers": _headers(headers)}
     if schema is not None:
-        others = {media: {"schema": {"type": "string"}} for media in other_media}
+        others = {
+            media: {"schema": {"type": "string", **(_STREAMS[media] if streams else {})}} for media in other_media
+        }
         response["content"] = {"application/json": {"schema": schema}, **others}
     return response
 

@@ -104,6 +104,9 @@ async def _feed(call: Call, row: Row, query: ListQuery) -> Page[Delivery]:
         raise InvalidParameter(
             "A feed accepts only after, wait, limit, include and fields. The subscription selects its events."
         )
+    if query.streamed:
+        fault = Fault("after", "invalid_parameter", "must not be sent: the feed is read in pages")
+        raise InvalidParameter("The feed of events is not a stream. Send Accept: application/json.", faults=[fault])
     after, wait = query.options["after"], query.options.get("wait", 0)
     given = (call.store_id, row.id, after, query.limit + 1)
     fed = await queries.FEED.all(call.db, *given)

@@ -17,6 +17,7 @@ MOST_COLUMNS = 500
 _COMPUTED = r"(?:[\t\r\n]|[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b])"
 _FORMULA, _QUOTED_FORMULA = re.compile(f"'*{_COMPUTED}"), re.compile(f"'+{_COMPUTED}")
 REPORT_COLUMNS = ("error_code", "error_detail")
+EXPORTED = "exported_at"  # the last column of an exported file
 _WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
 
 # Converts a cell. An invalid cell stays text, so that the validation of the resource reports it.
@@ -47,6 +48,11 @@ def images(cell: str) -> Any:
     """URLs separated by bars; the text after a URL and a space is its alternative text."""
     pairs = [each.partition(" ") for each in words(cell)]
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
+
+
+def document(cell: str) -> Any:
+    """A list of objects or an object with arbitrary keys, as JSON."""
+    return msgspec.json.decode(cell)
 
 
 def columns_of(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Cell]:
@@ -91,16 +97,16 @@ class Header(msgspec.Struct, omit_defaults=True):
 
     delimiter: str
     columns: list[str]
-    byte_order_mark: bool = False
+    marked: bool = msgspec.field(default=False, name="byte_order_mark")  # begins with the mark of UTF-8
 
     @property
-    def is_report(self) -> bool:
-        """Whether the file is a report that was downloaded, so that its cells are quoted."""
-        return any(name.strip().lower() in REPORT_COLUMNS for name in self.columns)
+    def is_ours(self) -> bool:
+        """Whether the file is a report or an export that was downloaded, so that its cells are quoted."""
+        return any(name.strip().lower() in (*REPORT_COLUMNS, EXPORTED) for name in self.columns)
 
     def read(self, cells: list[str]) -> list[str]:
         """The cells of a record as they were sent at first."""
-        return [unquoted(cell) for cell in cells] if self.is_report else cells
+        return [unquoted(cell) for cell in cells] if self.is_ours else cells
 
 
 class Column(msgspec.Struct):
@@ -120,6 +126,11 @@ class Columns(msgspec.Struct, frozen=True):
     flat: frozenset[str] = frozenset()  # fields of a single member that can be set on the resource itself
     grouped_by: tuple[str, ...] = ()  # consecutive records with the same value are one resource
     grouped_with_options: str = ""  # likewise, in a file with options
+    imported: bool = True  # whether such a file can be imported
+    shown: Callable[[dict[str, Any]], dict[str, Any]] | None = (
+        None  # adds to a document what its columns show otherwise
+    )
+    drawn_from: Mapping[str, str] = {}  # the field of the document that `shown` takes a column's value from
 
     def read_header(self, header: Header, match_by: str, *, ignore_unknown: bool = False) -> "Sheet":
         """The columns of a file; a refusal names all unusable ones."""
@@ -152,7 +163,7 @@ class Columns(msgspec.Struct, frozen=True):
         name = prefix.lower() + dot + (rest.strip() if prefix.lower() in ("option", "metadata") else rest.lower())
         if name == "json":
             return name, Column("json")
-        if name in ("row", *REPORT_COLUMNS):
+        if name in ("row", *REPORT_COLUMNS, EXPORTED):
             return name, Column("nothing")
         if self.member and name.startswith("option.") and rest.strip():
             return name, Column("option", ("option_values", rest.strip()))

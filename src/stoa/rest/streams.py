@@ -1,0 +1,283 @@
+"""A list as a stream: every row of its query, read in short statements, sent as the client takes it, and ended by a last line."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stoa.db.errors import Unavailable
+from stoa.db.pool import Database
+from stoa.db.replica import Replica
+from stoa.rest.call import Call, Caller
+from stoa.rest.csv_files import CsvFile
+from stoa.rest.cursors import encode_cursor
+from stoa.rest.endpoint import Endpoint
+from stoa.rest.headers import CSV, bearer_token
+from stoa.rest.limits import Allowance, RateLimiter
+from stoa.rest.lists import ListQuery, Page
+from stoa.rest.problems import Fault, InsufficientScope, InternalError, InvalidParameter, Refusal, ServiceUnavailable
+from stoa.rest.request import Access, Request
+from stoa.rest.response import Response, StreamBroken, lines_of
+from stoa.rest.stream_leases import ExportInProgress, StreamLease
+
+ROWS_PER_REQUEST = 250  # of the rate limit
+FIRST_ROWS, MOST_ROWS, PART_BYTES = 250, 1_000, 1024 * 1024  # how many rows one statement reads
+CSV_ROWS = 50  # are converted at once, before other requests have the event loop
+PATIENCE_S = 20.0  # for a database that restarts
+_CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
+_OF_PAGES = ("limit", "page", "per_page")
+
+
+class Streams:
+    """Opens streams, and ends them when their worker is about to exit."""
+
+    def __init__(self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter) -> None:
+        self.database = database
+        self.replica = replica
+        self.access = access
+        self.limiter = limiter
+        self.draining = False
+        self.running: set[ListStream] = set()
+
+    def drain(self) -> None:
+        """End every stream with a line that names where to resume."""
+        self.draining = True
+        for stream in self.running:
+            stream.wake()
+
+    async def open(self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> Response:
+        """The response to a list request whose client accepts a stream. What fails before the first row is an ordinary error."""
+        query = _whole(values["query"], endpoint, csv=call.accepted == CSV)
+        call.include = query.include
+        checkpoints = call.accepted != CSV and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
+        stream = ListStream(self, request, endpoint, call, {**values, "query": query}, checkpoints=bool(checkpoints))
+        media = f"{CSV}; charset=utf-8" if call.accepted == CSV else call.accepted
+        headers = [(b"content-type", media.encode())]
+        if checkpoints:
+            headers.append((b"preference-applied", b"checkpoints"))
+        if request.method == "HEAD":
+            return Response(200, headers, b"", stream.parts(await stream.read()))  # of which nothing is sent
+        await stream.lease.take()
+        try:
+            page = await stream.read()
+        except BaseException:
+            await stream.lease.release()
+            raise
+        return Response(200, headers, b"", stream.parts(page))
+
+
+def _whole(query: ListQuery, endpoint: Endpoint, *, csv: bool) -> ListQuery:
+    """The query of a stream, which has no pages and runs forward. A file also has the members of each resource."""
+    sent = [name for name in _OF_PAGES if name in query.sent]
+    if sent:
+        faults = [Fault(name, "invalid_parameter", "must not be sent: a stream has no pages") for name in sent]
+        raise InvalidParameter("A stream returns every row.", faults=faults)
+    if query.shape.backwards:
+        fault = Fault("cursor", "invalid_parameter", "must be the next_cursor of a page, or the cursor of a stream")
+        raise InvalidParameter("A stream cannot run backwards.", faults=[fault])
+    given = {name: value for name, value in query.given.items() if name not in _OF_PAGES}
+    columns = endpoint.lists.columns if endpoint.lists and csv else None
+    if columns and columns.members and (query.fields is None or columns.members in query.fields):
+        query.include |= {columns.members}
+    return msgspec.structs.replace(query, given=given, limit=FIRST_ROWS, streamed=True)
+
+
+class ClientLeft(Exception):
+    """The client has closed its connection."""
+
+
+class ListStream:
+    """One stream: its place in the list, its lease, and what it has sent."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        request: Request,
+        endpoint: Endpoint,
+        call: Call,
+        values: dict[str, Any],
+        *,
+        checkpoints: bool,
+    ) -> None:
+        self._streams = streams
+        self._request = request
+        self._endpoint = endpoint
+        self._call = call
+        self._values = values
+        self._query: ListQuery = values["query"]
+        self._checkpoints = checkpoints
+        self._last = self._query.after  # the sort keys of the last row that was sent
+        self._total = 0
+        self._sent = 0
+        self._paid = ROWS_PER_REQUEST  # rows; the request itself pays for the first
+        self._allowance: Allowance | None = request.allowance
+        self._is_csv = call.accepted == CSV
+        self._file: CsvFile | None = None
+        self._left = False
+        self._woken = asyncio.Event()
+        self.lease = StreamLease(streams.database, call.store_id, call.caller.app_id, secrets.token_hex(8), self.wake)
+
+    def wake(self) -> None:
+        """Look at once whether the stream must end."""
+        self._woken.set()
+
+    async def parts(self, page: Page[Any]) -> AsyncGenerator[bytes]:
+        """The lines of all rows, a part at a time, then the last line."""
+        self._streams.running.add(self)
+        beside = [asyncio.create_task(self._watch()), asyncio.create_task(self.lease.renew_forever())]
+        self._total = page.total
+        try:
+            while True:
+                part, rows = await self._lines(page)
+                await self._pay(rows)
+                await self._patiently(self._check)
+                self._sent += rows
+                self._last = page.last or self._last
+                if page.next_cursor is None:
+                    yield part
+                    break
+                self._continue(page, len(part))
+                # The next rows are read while these are sent.
+                ahead = asyncio.create_task(self._patiently(self.read))
+                beside.append(ahead)
+                yield part + (self._checkpoint() if self._checkpoints else b"")
+                page = await ahead
+                beside.remove(ahead)
+            if not self._is_csv:
+                yield self._end()
+        except ClientLeft:
+            pass
+        except Exception as error:
+            line = self._failure(error)
+            if self._is_csv:
+                raise StreamBroken from error
+            yield line
+        finally:
+            self._streams.running.discard(self)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self.lease.release()
+
+    async def _lines(self, page: Page[Any]) -> tuple[bytes, int]:
+        """The lines of a page, and the number of its rows."""
+        if not self._is_csv:
+            lines = lines_of(page.docs, self._call.fields)
+            return lines, lines.count(b"\n")
+        docs = [doc for text in page.docs for doc in text.split(b"\n")]
+        parts: list[bytes] = []
+        if self._file is None:
+            spec, query = self._endpoint.lists, self._query
+            if spec is None or spec.columns is None:
+                raise TypeError(f"{self._endpoint.name} has no columns")
+            omitted = frozenset(spec.includes) - query.include
+            self._file = CsvFile(spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
+            parts.append(self._file.header())
+        for start in range(0, len(docs), CSV_ROWS):
+            parts.append(self._file.records(docs[start : start + CSV_ROWS]))
+            await asyncio.sleep(0)
+        return b"".join(parts), len(docs)
+
+    async def read(self) -> Page[Any]:
+        """Read the next rows, with the scopes that the app has now."""
+        caller = await self._check()
+        self._call.by = caller
+        while self._streams.database.saturated:
+            await self._pause(0.1)
+        replica = self._streams.replica
+        if replica is not None and not self._endpoint.primary:
+            self._call.db = await replica.reader(self._allowance.fence if self._allowance else None)
+        return await self._endpoint.handler(self._call, **{**self._values, "query": self._query})
+
+    async def _check(self) -> Caller:
+        """The caller, if the stream may continue."""
+        if self._left:
+            raise ClientLeft
+        if self._streams.draining:
+            raise ServiceUnavailable("The service restarts. Resume with the cursor.")
+        if self.lease.lost:
+            raise ExportInProgress
+        store = self._call.store
+        caller = await self._streams.access.caller(store, bearer_token(self._request.headers))
+        if not caller.may(self._endpoint.scope):
+            raise InsufficientScope(
+                f"This endpoint requires the scope {self._endpoint.scope}.", required_scope=self._endpoint.scope
+            )
+        return caller
+
+    def _continue(self, page: Page[Any], size: int) -> None:
+        """Read on after this page: more rows at once if they are small, so that a statement costs little beside its rows."""
+        rows = MOST_ROWS if size * MOST_ROWS <= PART_BYTES * max(1, len(page.ids)) else FIRST_ROWS
+        self._query = msgspec.structs.replace(self._query.continued(page.last), limit=rows)
+
+    async def _pay(self, rows: int) -> None:
+        """Take the tokens for rows that are about to be sent, and wait for them if the bucket is empty."""
+        while self._paid < self._sent + rows:
+            caller = await self._patiently(self._check)
+            due = -(-(self._sent + rows - self._paid) // ROWS_PER_REQUEST)
+            cost = min(due, caller.burst)
+            taken = await self._patiently(lambda caller=caller, cost=cost: self._take(caller, cost))
+            if taken.allowed:
+                self._paid += cost * ROWS_PER_REQUEST
+                self._allowance = taken
+            else:
+                await self._pause(cost / caller.refill)
+
+    async def _take(self, caller: Caller, cost: int) -> Allowance:
+        return await self._streams.limiter.take(self._call.store_id, caller.app_id, cost, caller.burst, caller.refill)
+
+    async def _patiently(self, read: Callable[[], Any]) -> Any:
+        """Read, and wait for a database that is away for a moment."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return await read()
+            except Unavailable:
+                if time.monotonic() >= until:
+                    raise
+            await self._pause(0.25)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when the stream must end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        if self._woken.is_set():
+            self._woken.clear()
+            await self._check()
+
+    async def _watch(self) -> None:
+        """Notice when the client leaves: the server takes what is sent to nobody."""
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        self.wake()
+
+    @property
+    def _cursor(self) -> str | None:
+        query = self._query
+        return encode_cursor(query.of_list, query.given, list(self._last), backwards=False) if self._last else None
+
+    def _checkpoint(self) -> bytes:
+        return msgspec.json.encode({"meta": {"count": self._sent, "cursor": self._cursor}}) + b"\n"
+
+    def _end(self) -> bytes:
+        meta = {"total": self._total, "count": self._sent, "cursor": self._cursor, "complete": True}
+        return msgspec.json.encode({"meta": meta}) + b"\n"
+
+    def _failure(self, error: Exception) -> bytes:
+        """The last line of a stream that failed: a problem document with the cursor to resume from."""
+        request = self._request
+        refusal = error if isinstance(error, Refusal) else InternalError()
+        if isinstance(error, Unavailable):
+            refusal = ServiceUnavailable()
+        if not isinstance(error, Refusal):
+            request.error = error
+        request.code = refusal.code
+        refusal.members |= {"complete": False, "cursor": self._cursor}
+        return refusal.body(origin=request.origin, instance=request.path, request_id=request.request_id) + b"\n"
