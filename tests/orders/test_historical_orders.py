@@ -72,8 +72,16 @@ async def test_an_order_is_stored_as_it_was(shop: Shop) -> None:
     assert order["line_items"][0]["fulfilled_quantity"] == 2
     again = (await shop.client.get(f"/orders/{order['id']}")).json()["data"]
     assert again == order
-    listed = (await shop.client.get("/orders?fulfillment_status=fulfilled&status=completed")).json()["data"]
-    assert listed == [order]
+    dates = {
+        "paid_at": "2022-06-01",
+        "shipped_at": "2022-06-02",
+        "refunded_at": "2022-06-09",
+        "placed_at": "2022-06-01",
+    }
+    found = {f"{name}[gte]": f"{day}T00:00:00Z" for name, day in dates.items()}
+    found |= {f"{name}[lt]": f"{day}T23:00:00Z" for name, day in dates.items()}
+    found |= {"fulfillment_status": "fulfilled", "status": "completed"}
+    assert (await shop.client.get("/orders", params=found)).json()["data"] == [order]
     rows = await shop.db.fetch(
         "SELECT fulfilled_quantity, returned_quantity FROM order_lines WHERE store_id = $1", shop.store_id
     )

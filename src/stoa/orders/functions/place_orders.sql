@@ -64,13 +64,15 @@ BEGIN
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
-                        created_at, updated_at, head, lines, person, edition, terms, paid_at, refunded_at)
+                        created_at, updated_at, head, lines, person, edition, terms, paid_at, refunded_at,
+                        shipped_at)
     SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status,
            coalesce(t.fulfillment_status, 'unfulfilled'), t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
            in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms,
            newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'payment'),
-           newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'refund')
+           newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'refund'),
+           CASE WHEN t.fulfillment_status <> 'unfulfilled' THEN last_shipment(t.head) END
       FROM json_to_recordset(in_orders) AS t (
                id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
