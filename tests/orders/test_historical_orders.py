@@ -101,7 +101,7 @@ async def test_a_small_shop_moves_unchanged(shop: Shop) -> None:
     assert [each["error"] for each in results] == [None] * 60
     found = (await shop.client.get("/orders?limit=250&sort=number")).json()["data"]
     assert [shown(each) for each in found] == [sent(each) for each in moved.orders]
-    assert [each["resource"] for each in results] == found
+    assert [(each["id"], each["resource"]) for each in results] == [(order["id"], None) for order in found]
     after = await shop.db.fetch(
         "SELECT id, on_hand, reserved, version FROM variants WHERE store_id = $1", shop.store_id
     )
@@ -130,8 +130,7 @@ async def test_an_order_counts_for_its_customer(shop: Shop) -> None:
 
 async def test_new_customers_of_one_batch_are_created_once(shop: Shop) -> None:
     orders = [old_order(customer={"email": "jun@example.com"}) for _ in range(3)]
-    results = await move_many(shop, *orders)
-    assert len({each["resource"]["customer_id"] for each in results}) == 1
+    await move_many(shop, *orders)
     [customer] = (await shop.client.get("/customers")).json()["data"]
     assert customer["orders_count"] == 3
     assert await events(shop) == []
