@@ -348,6 +348,24 @@ async def test_a_batch_costs_a_request_for_every_fifty(shop: Shop) -> None:
     assert before - int(answer.headers["x-ratelimit-remaining"]) in (2, 3, 4)
 
 
+async def test_a_dry_run_stores_nothing(shop: Shop) -> None:
+    order = completed(number=5_000, customer={"email": "jun@example.com"})
+    checked = await shop.client.post("/orders?dry_run=true", json=order)
+    assert checked.status_code == 200, checked.text
+    assert (checked.json()["data"]["id"], checked.json()["data"]["number"], checked.json()["meta"]["dry_run"]) == (
+        0,
+        5_000,
+        True,
+    )
+    many = await shop.client.post(
+        "/orders?dry_run=true", json={"historical": True, "items": [order, {**order, "number": 5_001, "total": "1.00"}]}
+    )
+    assert [(each["status"], each["id"]) for each in many.json()["data"]] == [("created", None), ("failed", None)]
+    assert [(await shop.client.get(path)).json()["meta"]["total"] for path in ("/orders", "/customers")] == [0, 0]
+    placed = await shop.client.post("/orders", json={"line_items": [LINE]})
+    assert placed.json()["data"]["number"] == 1_001
+
+
 async def test_the_scope_is_required(shop: Shop) -> None:
     limited = await shop.client_with(["orders:write", "customers:read"])
     for body in (old_order(), {"historical": True, "items": [old_order()]}):

@@ -11,9 +11,9 @@ from stoa.db.errors import PostgresError, StaleTransaction, violates
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.orders import queries
-from stoa.orders.bodies import NewOrder
+from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import Order
-from stoa.orders.documents import OrderState, actor_of
+from stoa.orders.documents import OrderState, actor_of, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, draft, external_id_taken, offers_of
 from stoa.orders.events import OrderCreated
 from stoa.orders.historical_bodies import MOST_ORDERS, HistoricalLine, HistoricalOrder, HistoricalOrders
@@ -62,12 +62,15 @@ async def place_all(db: Executor, requests: Sequence[tuple[Call, Body]]) -> list
     return [outcomes[index] for index in range(len(requests))]
 
 
-async def _move_one(db: Executor, call: Call, body: HistoricalOrder) -> Created[Order] | Refusal:
+async def _move_one(db: Executor, call: Call, body: HistoricalOrder) -> Outcome:
     [(order, result)] = await move_orders(db, call, [(body, call.patch)], send_events=body.send_events)
-    if isinstance(result, Refusal):
+    if isinstance(result, Refusal) or order is None:
         return result
-    call.subject = Subject("order", order.id if order else 0)
-    return Created(result.doc, result.version, f"/orders/{order.id if order else 0}")
+    if not order.id:  # a dry run
+        call.subject = Subject("contact") if order.customer_id is None else Subject("customer", order.customer_id)
+        return result
+    call.subject = Subject("order", order.id)
+    return Created(result.doc, result.version, f"/orders/{order.id}")
 
 
 async def _move_many(db: Executor, call: Call, body: HistoricalOrders) -> Batch[Order] | Refusal:
@@ -100,7 +103,7 @@ async def _move_many(db: Executor, call: Call, body: HistoricalOrders) -> Batch[
         if isinstance(result, Refusal):
             results.append(failed(index, result))
         else:
-            results.append(done(index, "created", order.id if order else None, None))
+            results.append(done(index, "created", (order and order.id) or None, None))
     return Batch(results)
 
 
@@ -132,7 +135,11 @@ async def move_orders(
         taken.add(order)
         accepted[index] = Moved(body, order, customer)
         outcomes.append(None)
-    stored = await _store(db, call, list(accepted.values()), send_events=send_events) if accepted else []
+    stored: list[One[Any]] = []
+    if call.parameters.get("dry_run"):
+        stored = [_unstored(call, each.order, origin.now) for each in accepted.values()]
+    elif accepted:
+        stored = await _store(db, call, list(accepted.values()), send_events=send_events)
     for (index, moved), result in zip(accepted.items(), stored, strict=True):
         outcomes[index] = moved.order, result
     return [each for each in outcomes if each is not None]
@@ -191,6 +198,17 @@ def _keep(line: Any, given: HistoricalLine) -> None:
         value = getattr(given, name)
         if value is not None:
             setattr(line, name, value)
+
+
+def _unstored(call: Call, order: OrderState, now: datetime) -> One[Any]:
+    """The order as a dry run shows it: without ids and version, and as for new orders without what the caller may not know."""
+    order.id = 0
+    for line in order.lines:
+        line.id = 0
+    if not call.may(READ_CUSTOMERS):
+        order.customer_id = None
+    meta = msgspec.json.encode({"dry_run": True, "suspected_duplicates": []})
+    return One(document(order, parts_of(order, call.store.digits), tail_of(0, time_text(now), 0)), 0, meta=meta)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
