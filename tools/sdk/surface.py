@@ -158,7 +158,7 @@ def _calls_of(spec: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Mappi
     failures = {status: each for status, each in responses.items() if status >= "400"}
     usual = {status: each for status, each in responses.items() if status == "201"}
     outcomes = {"200": responses["207"], "207": responses["207"]}
-    headers = [each for each in spec["parameters"] if each["in"] == "header"]
+    parameters = [each for each in spec["parameters"] if each["name"] != "fields"]
     text = schemas[batch["$ref"].rsplit("/", 1)[1]]["description"]
     words = {"summary": text.partition(". ")[0], "description": text}
     return [
