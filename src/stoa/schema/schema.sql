@@ -181,6 +181,18 @@ CREATE TABLE app_callbacks (
 );
 COMMENT ON TABLE app_callbacks IS 'global';
 
+CREATE TABLE app_keys (
+    app_id     bigint NOT NULL,
+    kid        text NOT NULL,
+    algorithm  text NOT NULL,
+    jwk        text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT app_keys_pkey PRIMARY KEY (app_id, kid),
+    CONSTRAINT app_keys_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+    CONSTRAINT app_keys_algorithm_check CHECK (algorithm = ANY (ARRAY['ES256'::text, 'RS256'::text, 'EdDSA'::text]))
+);
+COMMENT ON TABLE app_keys IS 'global';
+
 CREATE TABLE app_listings (
     app_id       bigint NOT NULL,
     homepage     text NOT NULL,
@@ -673,6 +685,23 @@ CREATE INDEX notifications_subject_idx ON notifications (account_id, kind, subje
 CREATE INDEX notifications_unread_idx ON notifications (account_id) WHERE (shown AND (read_at IS NULL));
 COMMENT ON TABLE notifications IS 'global';
 
+CREATE TABLE order_allocations (
+    store_id bigint NOT NULL,
+    order_id bigint NOT NULL,
+    line_id  bigint NOT NULL,
+    location text NOT NULL,
+    reserved bigint NOT NULL,
+    shipped  bigint NOT NULL,
+    CONSTRAINT order_allocations_pkey PRIMARY KEY (store_id, order_id, line_id, location),
+    CONSTRAINT order_allocations_order_fkey FOREIGN KEY (store_id, order_id) REFERENCES orders(store_id, id) ON DELETE CASCADE,
+    CONSTRAINT order_allocations_location_check CHECK (location <> 'default'::text),
+    CONSTRAINT order_allocations_units_check CHECK (reserved >= 0 AND shipped >= 0)
+);
+ALTER TABLE order_allocations
+    ALTER COLUMN store_id SET (n_distinct = 1);
+CREATE INDEX order_allocations_location_idx ON order_allocations (store_id, location, order_id);
+COMMENT ON TABLE order_allocations IS 'store';
+
 CREATE TABLE order_comments (
     store_id   bigint NOT NULL,
     order_id   bigint NOT NULL,
@@ -763,6 +792,7 @@ CREATE TABLE orders (
     tail                 text GENERATED ALWAYS AS ((((',"suspected_duplicates_count":'::text || suspected_duplicates) || times_tail(created_at, updated_at, version)) || '}'::text)) STORED,
     terms                tsvector NOT NULL,
     edition              smallint DEFAULT 1 NOT NULL,
+    shipped_at           timestamptz,
     paid_at              timestamptz,
     refunded_at          timestamptz,
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
@@ -798,6 +828,7 @@ CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
 CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
+CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);
@@ -1141,6 +1172,15 @@ CREATE TABLE stores (
 );
 COMMENT ON TABLE stores IS 'global';
 
+CREATE UNLOGGED TABLE stream_leases (
+    store_id    bigint NOT NULL,
+    app_id      bigint NOT NULL,
+    holder      text NOT NULL,
+    lease_until timestamptz NOT NULL,
+    CONSTRAINT stream_leases_pkey PRIMARY KEY (store_id, app_id)
+);
+COMMENT ON TABLE stream_leases IS 'store';
+
 CREATE TABLE submitted_forms (
     store_id    bigint NOT NULL,
     account_id  bigint NOT NULL,
@@ -1246,6 +1286,15 @@ CREATE TABLE usage_hours (
 CREATE INDEX usage_hours_app_idx ON usage_hours (app_id, hour);
 CREATE INDEX usage_hours_hour_idx ON usage_hours (hour);
 COMMENT ON TABLE usage_hours IS 'store';
+
+CREATE TABLE used_assertions (
+    app_id     bigint NOT NULL,
+    jti_hash   bytea NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT used_assertions_pkey PRIMARY KEY (app_id, jti_hash)
+);
+CREATE INDEX used_assertions_expires_at_idx ON used_assertions (expires_at);
+COMMENT ON TABLE used_assertions IS 'local';
 
 CREATE TABLE variants (
     store_id            bigint NOT NULL,
