@@ -168,7 +168,7 @@ def _calls_of(spec: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Mappi
             **words,
             "requestBody": _sent(spec, batch),
             "responses": {**outcomes, **failures},
-            "parameters": headers,
+            "parameters": parameters,
         },
     ]
 
