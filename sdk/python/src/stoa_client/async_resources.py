@@ -181,7 +181,7 @@ class AsyncProductsVariants(AsyncResource):
 
         Filter by `sku` or `barcode` to find a scanned item.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -255,7 +255,7 @@ class AsyncProductsVariants(AsyncResource):
     ) -> AsyncPages[Any]:
         """List the variants of one product.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
@@ -448,7 +448,7 @@ class AsyncProductsInventoryAdjustments(AsyncResource):
         the levels after the change. It includes stock that orders reserve, release, ship and return. Entries
         are never changed or deleted.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
@@ -506,7 +506,7 @@ class AsyncProductsInventory(AsyncResource):
         each. `meta.locations` lists the locations of the store. To keep a copy in sync, poll with
         `updated_since` and `include_deleted=true`.
 
-        Requires the scope `inventory:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialStockLevel if fields is not None else models.StockLevel,
@@ -582,7 +582,7 @@ class AsyncProducts(AsyncResource):
         `next_cursor` to read the whole catalog: each product that exists throughout appears exactly once, even
         while others write. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
 
-        Requires the scope `products:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialProduct if fields is not None else models.Product,
@@ -836,9 +836,10 @@ class AsyncOrdersProducts(AsyncResource):
     ) -> Any:
         """Change or remove a line item of an order.
 
-        Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one
-        cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version
-        of the order. Returns the whole order.
+        Reserves or releases the difference in stock. A `location` moves the reservation of all units that are
+        not shipped there, or fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last
+        one cannot be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the
+        version of the order. Returns the whole order.
 
         Requires the scope `orders:write`. Raises InsufficientStock, OrderNotEditable, VersionConflict.
         """
@@ -882,7 +883,7 @@ class AsyncOrdersComments(AsyncResource):
         Returns comments and recorded changes with their authors, newest first. To get the entries that a
         customer may see, filter by `visibility=customer`.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialComment if fields is not None else models.Comment,
@@ -965,7 +966,7 @@ class AsyncOrdersDuplicates(AsyncResource):
         address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on
         request. Newest first.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDuplicate if fields is not None else models.Duplicate,
@@ -997,7 +998,7 @@ class AsyncOrders(AsyncResource):
         Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`:
         every change of an order updates `updated_at`. Orders are never deleted.
 
-        Requires the scope `orders:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
@@ -1057,7 +1058,11 @@ class AsyncOrders(AsyncResource):
         )
 
     async def create_many(
-        self, *, idempotency_key: str | None = None, **body: Unpack[inputs.HistoricalOrders]
+        self,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.HistoricalOrders],
     ) -> Batch[models.Order]:
         """Historical orders to store, up to 100.
 
@@ -1067,7 +1072,9 @@ class AsyncOrders(AsyncResource):
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
         NumberTaken, TooManyItems.
         """
-        return await self._connection.batch(models.Order, "POST", "/orders", body=body, idempotency_key=idempotency_key)
+        return await self._connection.batch(
+            models.Order, "POST", "/orders", query={"dry_run": dry_run}, body=body, idempotency_key=idempotency_key
+        )
 
     @overload
     async def get(
@@ -1558,7 +1565,7 @@ class AsyncCustomers(AsyncResource):
         app and the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`:
         an erased customer is returned as `{id, deleted_at, version}`.
 
-        Requires the scope `customers:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `customers:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialCustomer if fields is not None else models.Customer,
@@ -1760,7 +1767,7 @@ class AsyncWebhooksDeliveries(AsyncFeed):
         `sequence`, or `meta.after`, as the next `after`. With `include=payload` each event also has the headers
         of a delivery, with a fresh signature.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialDelivery if fields is not None else models.Delivery,
@@ -1790,7 +1797,7 @@ class AsyncWebhooks(AsyncResource):
         `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the
         URL of its JSON Schema, and a sample payload.
 
-        Requires the scope `webhooks:read`. Raises CursorMismatch, PageTooDeep.
+        Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}

@@ -140,6 +140,12 @@ class DuplicateVariant(Conflict):
     code = "duplicate_variant"
 
 
+class ExportInProgress(Conflict):
+    """Another stream of this store is in progress."""
+
+    code = "export_in_progress"
+
+
 class ExternalIdTaken(Conflict):
     """The external id is taken."""
 

@@ -759,6 +759,10 @@ class LineChanges(TypedDict):
     """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 100 values of your own, by key. All apps of the store see them."""
+    location: NotRequired[str | None]
+    """The code of the location where the units that are not shipped are to be reserved: they move there, all or
+    none. Null leaves them where they are, and reserves further units by the priority of locations.
+    """
 
 
 class NewAddress(TypedDict):
@@ -998,6 +1002,7 @@ class NewPayment(TypedDict):
     method: NotRequired[str | None]
     """How it was paid, such as `card`; by default the order's `payment_method`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
     note: NotRequired[str | None]
 
 
@@ -1094,7 +1099,9 @@ class NewRefund(TypedDict):
     reason: NotRequired[str | None]
     note: NotRequired[str | None]
     method: NotRequired[str | None]
+    """How the money was returned, such as `card`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in your payment system. Each can be recorded once on an order."""
 
 
 class NewRefundLine(TypedDict):
@@ -1929,6 +1936,22 @@ class ListOrdersQuery(TypedDict, total=False):
     """At most this value."""
     created_at_lt: datetime | str
     """Less than this value."""
+    shipped_at: datetime | str
+    """The time of the last shipment, or a range of it. Voided shipments do not count."""
+    shipped_at_gte: datetime | str
+    """At least this value."""
+    shipped_at_gt: datetime | str
+    """Greater than this value."""
+    shipped_at_lte: datetime | str
+    """At most this value."""
+    shipped_at_lt: datetime | str
+    """Less than this value."""
+    location: OneOrMore[str]
+    """Orders with units that are reserved at, or were shipped from, one of these locations, by code."""
+    fulfillable_at: str
+    """Open orders whose unshipped units are all reserved at this location or available there, by its code. Line
+    items that are custom or not tracked are always available.
+    """
     paid_at: datetime | str
     """The time of the newest payment, or a range of it."""
     paid_at_gte: datetime | str

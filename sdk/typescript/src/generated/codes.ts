@@ -76,6 +76,9 @@ export class DuplicateOrderSuspected extends Conflict {}
 /** A variant with these options exists. */
 export class DuplicateVariant extends Conflict {}
 
+/** Another stream of this store is in progress. */
+export class ExportInProgress extends Conflict {}
+
 /** The external id is taken. */
 export class ExternalIdTaken extends Conflict {}
 
@@ -195,6 +198,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   customer_exists: CustomerExists,
   duplicate_order_suspected: DuplicateOrderSuspected,
   duplicate_variant: DuplicateVariant,
+  export_in_progress: ExportInProgress,
   external_id_taken: ExternalIdTaken,
   idempotency_in_progress: IdempotencyInProgress,
   illegal_transition: IllegalTransition,

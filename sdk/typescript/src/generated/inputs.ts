@@ -499,6 +499,11 @@ export interface LineChanges {
   tax_lines?: readonly NewTaxLine[] | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
+  /**
+   * The code of the location where the units that are not shipped are to be reserved: they move there, all or none.
+   * Null leaves them where they are, and reserves further units by the priority of locations.
+   */
+  location?: string | null;
 }
 
 /** An address to create. */
@@ -777,6 +782,7 @@ export interface NewPayment {
   amount: string;
   /** How it was paid, such as `card`; by default the order's `payment_method`. */
   method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
   external_id?: string | null;
   /** A note for staff. */
   note?: string | null;
@@ -906,7 +912,9 @@ export interface NewRefund {
   reason?: string | null;
   /** A note for staff. */
   note?: string | null;
+  /** How the money was returned, such as `card`. */
   method?: string | null;
+  /** The id of the transaction in your payment system. Each can be recorded once on an order. */
   external_id?: string | null;
 }
 
@@ -1790,6 +1798,15 @@ export interface ListOrdersQuery {
   placed_at?: Time | Range<Time> | undefined;
   /** The time at which Stoa stored the order, or a range of it. An imported order may be placed earlier. */
   created_at?: Time | Range<Time> | undefined;
+  /** The time of the last shipment, or a range of it. Voided shipments do not count. */
+  shipped_at?: Time | Range<Time> | undefined;
+  /** Orders with units that are reserved at, or were shipped from, one of these locations, by code. */
+  location?: OneOrMore<string> | undefined;
+  /**
+   * Open orders whose unshipped units are all reserved at this location or available there, by its code. Line items
+   * that are custom or not tracked are always available.
+   */
+  fulfillable_at?: string | undefined;
   /** The time of the newest payment, or a range of it. */
   paid_at?: Time | Range<Time> | undefined;
   /** The time of the newest refund, or a range of it. */
@@ -1807,6 +1824,12 @@ export interface ListOrdersQuery {
 }
 
 /** The parameters of `orders.create`. */
+export interface CreateOrderQuery {
+  /** Price and check the order without storing it. Returns 200 with the order as it would be. */
+  dry_run?: boolean | undefined;
+}
+
+/** The parameters of `orders.create_many`. */
 export interface CreateOrderQuery {
   /** Price and check the order without storing it. Returns 200 with the order as it would be. */
   dry_run?: boolean | undefined;

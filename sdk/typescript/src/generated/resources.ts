@@ -59,7 +59,7 @@ export class ProductsVariants extends Resource {
    *
    * Filter by `sku` or `barcode` to find a scanned item.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Variant = never, D extends boolean = false>(
     query: inputs.ListVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -83,7 +83,7 @@ export class ProductsVariants extends Resource {
   /**
    * List the variants of one product.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   listOfProduct<F extends keyof models.Variant = never, D extends boolean = false>(
     productId: number,
@@ -155,7 +155,7 @@ export class ProductsInventoryAdjustments extends Resource {
    * levels after the change. It includes stock that orders reserve, release, ship and return. Entries are never
    * changed or deleted.
    *
-   * Requires the scope `inventory:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `inventory:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.LedgerEntry = never>(
     query: inputs.ListInventoryAdjustmentsQuery & Fields<F> & CallOptions = {},
@@ -181,7 +181,7 @@ export class ProductsInventory extends Resource {
    * `meta.locations` lists the locations of the store. To keep a copy in sync, poll with `updated_since` and
    * `include_deleted=true`.
    *
-   * Requires the scope `inventory:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `inventory:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.StockLevel = never, D extends boolean = false>(
     query: inputs.ListInventoryQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -228,7 +228,7 @@ export class Products extends Resource {
    * read the whole catalog: each product that exists throughout appears exactly once, even while others write. To
    * keep a copy in sync, poll with `updated_since` and `include_deleted=true`.
    *
-   * Requires the scope `products:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `products:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Product = never, D extends boolean = false>(
     query: inputs.ListProductsQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -332,8 +332,9 @@ export class OrdersProducts extends Resource {
   /**
    * Change or remove a line item of an order.
    *
-   * Reserves or releases the difference in stock. A `quantity` of 0 removes the line item; the last one cannot be
-   * removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order.
+   * Reserves or releases the difference in stock. A `location` moves the reservation of all units that are not
+   * shipped there, or fails with `insufficient_stock`. A `quantity` of 0 removes the line item; the last one cannot
+   * be removed, and the quantity cannot fall below what was shipped. `If-Match` refers to the version of the order.
    * Returns the whole order.
    *
    * Requires the scope `orders:write`. Throws InsufficientStock, OrderNotEditable, VersionConflict.
@@ -356,7 +357,7 @@ export class OrdersComments extends Resource {
    * Returns comments and recorded changes with their authors, newest first. To get the entries that a customer may
    * see, filter by `visibility=customer`.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Comment = never>(
     orderId: number,
@@ -390,7 +391,7 @@ export class OrdersDuplicates extends Resource {
    * address; `score` is the confidence, and `reasons` explains it. A `copy` was made from this order on request.
    * Newest first.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Duplicate = never>(
     orderId: number,
@@ -419,7 +420,7 @@ export class Orders extends Resource {
    * Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`: every
    * change of an order updates `updated_at`. Orders are never deleted.
    *
-   * Requires the scope `orders:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `orders:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Order = never>(
     query: inputs.ListOrdersQuery & Fields<F> & CallOptions = {},
@@ -461,7 +462,10 @@ export class Orders extends Resource {
    * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
    * NumberTaken, TooManyItems.
    */
-  createMany(body: inputs.HistoricalOrders, options: WriteOptions = {}): Promise<Batch<models.Order>> {
+  createMany(
+    body: inputs.HistoricalOrders,
+    options: inputs.CreateOrderQuery & WriteOptions = {},
+  ): Promise<Batch<models.Order>> {
     return this.connection.batch("POST", "/orders", { body, options });
   }
 
@@ -647,7 +651,7 @@ export class Customers extends Resource {
    * the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased
    * customer is returned as `{id, deleted_at, version}`.
    *
-   * Requires the scope `customers:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `customers:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Customer = never, D extends boolean = false>(
     query: inputs.ListCustomersQuery & Fields<F> & CallOptions & Deleted<D> = {},
@@ -742,7 +746,7 @@ export class WebhooksDeliveries extends Feed {
    * the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next `after`.
    * With `include=payload` each event also has the headers of a delivery, with a fresh signature.
    *
-   * Requires the scope `webhooks:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `webhooks:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Delivery = never>(
     webhookId: number,
@@ -767,7 +771,7 @@ export class Webhooks extends Resource {
    * `meta.available_events` lists every event: the scope that it needs, whether the app has that scope, the URL of
    * its JSON Schema, and a sample payload.
    *
-   * Requires the scope `webhooks:read`. Throws CursorMismatch, PageTooDeep.
+   * Requires the scope `webhooks:read`. Throws CursorMismatch, ExportInProgress, PageTooDeep.
    */
   list<F extends keyof models.Webhook = never>(
     query: inputs.ListWebhooksQuery & Fields<F> & CallOptions = {},
