@@ -207,7 +207,7 @@ def _shown(order: dict[str, Any]) -> dict[str, Any]:
             [
                 each["shipped_at"],
                 each["delivered_at"],
-                (each["tracking"] or {}).get("number"),
+                _parcel(each["tracking"]),
                 [[index[line["line_item_id"]], line["quantity"]] for line in each["line_items"]],
             ]
             for each in order["fulfillments"]
@@ -215,9 +215,13 @@ def _shown(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _parcel(tracking: dict[str, Any] | None) -> str | None:
+    return tracking["number"] if tracking else None
+
+
 def _sent(order: dict[str, Any]) -> dict[str, Any]:
-    payments = [["payment", each] for each in order.get("payments", [])]
-    records = payments + [["refund", each] for each in order.get("refunds", [])]
+    records: list[tuple[str, dict[str, Any]]] = [("payment", each) for each in order.get("payments", [])]
+    records += [("refund", each) for each in order.get("refunds", [])]
     records.sort(key=lambda record: record[1]["created_at"])
     return {
         **{name: order[name] for name in ("number", "external_id", "status", "placed_at")},

@@ -120,20 +120,20 @@ class HistoricalOrder(NewOrder, kw_only=True, forbid_unknown_fields=True):
             description="The original number, unique in the store. Later orders get higher ones. By default Stoa assigns it."
         ),
     ] = None
-    line_items: Annotated[
+    line_items: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - wider, and read by rules of its own
         Annotated[list[HistoricalLine], Meta(min_length=1, max_length=MOST_LINES)],
         Meta(description=f"The line items, from 1 to {MOST_LINES}."),
     ]
-    status: Annotated[
+    status: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - wider, and read by rules of its own
         Status, Meta(description="The final status. Shipped units, dates and payments must agree with it.")
     ]
-    payment_status: Annotated[
+    payment_status: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - wider, and read by rules of its own
         PaymentStatus | None,
         Meta(
             description="Follows from `payments` and `refunds`, and must agree with them. Without payments it can be `unpaid`, the default, `authorized`, `failed` or `voided`."
         ),
     ] = None
-    placed_at: Annotated[Time, Meta(description="The time at which the order was placed, from 1970 to now.")]
+    placed_at: Annotated[Time, Meta(description="The time at which the order was placed, from 1970 to now.")]  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - wider, and read by rules of its own
     cancelled_at: Annotated[
         Time | None,
         Meta(description="The time of the cancellation; required if `status` is `cancelled`, else not allowed."),

@@ -183,12 +183,12 @@ def _order(
 
 def _line(given: HistoricalLine, offers: Offers) -> NewLine:
     """The line item to price: of the variant that it names, or a custom one if the store has no such variant."""
-    fields = {name: getattr(given, name) for name in NewLine.__struct_fields__}
+    fields: dict[str, Any] = {name: getattr(given, name) for name in NewLine.__struct_fields__}
     known = given.variant_id in offers.by_id or (given.sku is not None and given.sku in offers.by_sku)
     if known:
-        return NewLine(**{**fields, "name": None, "requires_shipping": None, "taxable": None})
-    if given.name is not None:
-        return NewLine(**{**fields, "variant_id": None, "sku": None})
+        fields |= dict.fromkeys(("name", "requires_shipping", "taxable"))
+    elif given.name is not None:
+        fields |= dict.fromkeys(("variant_id", "sku"))
     return NewLine(**fields)
 
 
