@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from stoa.access.console import open_console
 from stoa.orders.commands import COMMANDS
 from stoa.settings import Settings
+from tests.docs.pages import GUIDES, blocks
 from tests.support.moved_shop import sent, shop_of, shown
 from tests.support.shops import Shop
 
@@ -80,3 +81,19 @@ async def test_a_file_that_cannot_be_read_is_refused(stoa: Stoa, shop: Shop, tmp
     done = await stoa("orders", str(tmp_path / name), "--store", shop.store.handle)
     assert done.exit_code == 1
     assert name in done.output
+
+
+async def test_the_commands_of_the_guide_run_as_written(
+    stoa: Stoa, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = shop_of(5, 3, 4)
+    for name in ("products", "customers", "orders"):
+        (tmp_path / f"{name}.ndjson").write_bytes(lines(getattr(moved, name)))
+    monkeypatch.chdir(tmp_path)
+    commands = [line for block in blocks(GUIDES / "moving.md", "bash") for line in block.text.splitlines()]
+    for command in commands:
+        done = await stoa(*command.replace("demo", shop.store.handle).removeprefix("stoa import ").split())
+        assert done.exit_code == 0, done.output
+    assert [
+        (await shop.client.get(f"/{name}")).json()["meta"]["total"] for name in ("products", "customers", "orders")
+    ] == [5, 3, 4]
