@@ -11,7 +11,7 @@ import pytest
 from tests.support import notes
 from tests.support.databases import PATIENCE_S
 from tests.support.shops import Shop
-from tests.support.stream_reader import Reader
+from tests.support.stream_reader import Reader, write_notes
 
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, uninstall
@@ -23,17 +23,6 @@ from stoa.rest import stream_leases, streams
 from stoa.settings import Settings
 
 NDJSON = {"accept": "application/x-ndjson"}
-NOTES = """INSERT INTO notes (store_id, title, price, color, pinned, body)
-           SELECT $1, 'note ' || n, n % 7, (ARRAY['red', 'green', 'blue'])[n % 3 + 1], n % 2 = 0,
-                  '"title":"note ' || n || '","price":"1.00","color":"' || (ARRAY['red', 'green', 'blue'])[n % 3 + 1]
-                  || '","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'
-             FROM generate_series($2::int, $2 + $3::int - 1) n"""
-COUNT = "INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'notes', $2)"
-
-
-async def write_notes(shop: Shop, count: int, *, first: int = 1) -> None:
-    await shop.db.fetch(NOTES, shop.store_id, first, count)
-    await shop.db.fetch(COUNT, shop.store_id, count)
 
 
 def lines(answer: httpx.Response) -> list[dict[str, Any]]:

@@ -9,6 +9,18 @@ from typing import Any
 from tests.support.databases import PATIENCE_S
 from tests.support.shops import Shop
 
+NOTES = """INSERT INTO notes (store_id, title, price, color, pinned, body)
+           SELECT $1, 'note ' || n, n % 7, (ARRAY['red', 'green', 'blue'])[n % 3 + 1], n % 2 = 0,
+                  '"title":"note ' || n || '","price":"1.00","color":"' || (ARRAY['red', 'green', 'blue'])[n % 3 + 1]
+                  || '","pinned":false,"detail":{"author":null,"pages":null},"labels":[]'
+             FROM generate_series($2::int, $2 + $3::int - 1) n"""
+COUNT = "INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'notes', $2)"
+
+
+async def write_notes(shop: Shop, count: int, *, first: int = 1) -> None:
+    await shop.db.fetch(NOTES, shop.store_id, first, count)
+    await shop.db.fetch(COUNT, shop.store_id, count)
+
 
 class Reader:
     """A client that takes one part of a stream at a time; what it has not taken is not sent."""

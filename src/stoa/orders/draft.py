@@ -91,7 +91,7 @@ def draft(
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
-    if history is None:
+    if history is None and body.payment_status != "unpaid":
         change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
     return order
 
