@@ -32,7 +32,15 @@ BASELINE = Path(__file__).parent / "baseline"
 HTTP_ROWS = ("listing", "listing-same", "one", "listing-250", "deep", "token", "installations")
 TRADE_ROWS = ("orders", "customers")
 STREAM_ROWS = ("stream",)
-WRITE_ROWS = ("create-product", "adjust", "create-order", "create-order-locations", "unasked-order", "hot-order")
+WRITE_ROWS = (
+    "create-product",
+    "adjust",
+    "create-order",
+    "create-order-locations",
+    "historical-orders",
+    "unasked-order",
+    "hot-order",
+)
 MILLION_ROWS = ("million-first", "million-deep")
 ALL = (*HTTP_ROWS, *TRADE_ROWS, *STREAM_ROWS, *WRITE_ROWS, "demo")
 WARM_UP_S = 2.0

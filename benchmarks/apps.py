@@ -12,7 +12,7 @@ from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.settings import Settings
 
-APP_SCOPES = ["products:write", "inventory:write", "orders:write", "customers:write"]
+APP_SCOPES = ["products:write", "inventory:write", "orders:write", "orders:import", "customers:write"]
 
 
 async def register(settings: Settings, handle: str, known: NewSecret | None = None) -> NewSecret:

@@ -48,6 +48,21 @@ NEW_ORDER: dict[str, Any] = {
     "metadata": {"channel": "web"},
 }
 
+MOVED = 100  # historical orders in one call
+OLD_ORDERS: dict[str, Any] = {
+    "historical": True,
+    "items": [
+        {
+            **NEW_ORDER,
+            "external_id": f"old-{NUMBER}-{n}",
+            "contact": {"email": f"old-{NUMBER}-{n}@example.com", **_BUYER},
+            "status": "processing",
+            "placed_at": "2022-06-01T09:00:00Z",
+        }
+        for n in range(MOVED)
+    ],
+}
+
 ADJUSTMENT: dict[str, Any] = {
     "reason": "restock",
     "reference": f"R-{NUMBER}",
@@ -84,6 +99,7 @@ async def of_store(
     }
     hot = post(store, access, "/orders", same, "hot")
     placed = post(places, access, "/orders", NEW_ORDER)
+    moved = post(store, access, "/orders", OLD_ORDERS, "moved")
     return [
         Measure(
             "create-product",
@@ -114,6 +130,13 @@ async def of_store(
             placed,
             as_transaction(await record(settings, placed), *_chosen(places)),
             wanted=Wanted(like="create-order", of_like=0.7),
+        ),
+        Measure(
+            "historical-orders",
+            f"{MOVED} historical orders with three line items in one call, their events excepted",
+            moved,
+            as_transaction(await record(settings, moved), *_chosen(store)),
+            wanted=Wanted(like="create-order", of_like=10 / MOVED),  # ten times as many orders
         ),
         Measure(
             "unasked-order",

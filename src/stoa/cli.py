@@ -46,7 +46,7 @@ _MODULES = {
     "demo": "stoa.processes.commands",
     "doctor": "stoa.operations.commands",
     "erasures": "stoa.backup.commands",
-    "import": "stoa.imports.commands",
+    "import": "stoa.orders.commands",
     "listen": "stoa.webhooks.listen",
     "location": "stoa.inventory.location_commands",
     "mcp": "stoa.mcp.commands",

@@ -62,6 +62,10 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage("moving.md", "python", "", "client/test_moving.py::test_the_guide_prints_what_it_shows"),
+    Coverage(
+        "moving.md", "bash", "stoa ", "orders/test_import_command.py::test_the_commands_of_the_guide_run_as_written"
+    ),
     Coverage("installing.md", "bash", "stoa ", COMMANDS),
     Coverage("installing.md", "bash", "curl -s", CALLS),
     Coverage("installing.md", "json", '"installed_at"', CALLS),

@@ -18,6 +18,7 @@ from tests.figures.growth import grow_under_load
 from tests.figures.holds import expire_many
 from tests.figures.idle import look_for_work
 from tests.figures.kills import kill_under_load
+from tests.figures.moving import move
 from tests.figures.nodes import kill_nodes_under_load
 from tests.figures.overload import overload
 from tests.figures.pages import browse
@@ -61,8 +62,8 @@ def figures(
     holds: int,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, holds, slow, pages, unread, soak;
-    by default these.
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, holds, moving, slow, pages, unread,
+    soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -76,6 +77,7 @@ def figures(
         "greedy": lambda folder: crowd_out(folder, seconds / 6),
         "filters": filter_much,
         "holds": lambda folder: expire_many(folder, holds, seconds / 2, minutes),
+        "moving": move,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),

@@ -125,10 +125,11 @@ def singular(word: str) -> str:
 def operations(document: Mapping[str, Any]) -> list[Operation]:
     """All operations with their resource and method name; fails if two have the same name."""
     found = [
-        Operation(method.upper(), path.removeprefix(PREFIX), spec, document["components"]["schemas"])
+        Operation(method.upper(), path.removeprefix(PREFIX), each, document["components"]["schemas"])
         for path, item in inlined(document["paths"], document).items()
         for method, spec in item.items()
         if method in ("get", "post", "put", "patch", "delete")
+        for each in _calls_of(spec, document["components"]["schemas"])
     ]
     for each in found:
         body = each.body or {}
@@ -144,6 +145,36 @@ def operations(document: Mapping[str, Any]) -> list[Operation]:
     if repeated := [method for method, count in methods.items() if count > 1]:
         raise SystemExit(f"two operations would have the same name: {repeated}")
     return found
+
+
+def _calls_of(spec: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The operation, or the two calls of one that takes a body with `items` too: the usual one, and the batch."""
+    content = spec.get("requestBody", {}).get("content", {}).get("application/json", {})
+    bodies = content.get("schema", {}).get("anyOf", [])
+    batch = next((each for each in bodies if "items" in schemas[each["$ref"].rsplit("/", 1)[1]]["properties"]), None)
+    if batch is None:
+        return [spec]
+    responses = spec["responses"]
+    failures = {status: each for status, each in responses.items() if status >= "400"}
+    usual = {status: each for status, each in responses.items() if status == "201"}
+    outcomes = {"200": responses["207"], "207": responses["207"]}
+    parameters = [each for each in spec["parameters"] if each["name"] != "fields"]
+    text = schemas[batch["$ref"].rsplit("/", 1)[1]]["description"]
+    words = {"summary": text.partition(". ")[0], "description": text}
+    return [
+        {**spec, "requestBody": _sent(spec, bodies[0]), "responses": {**usual, **failures}},
+        {
+            **spec,
+            **words,
+            "requestBody": _sent(spec, batch),
+            "responses": {**outcomes, **failures},
+            "parameters": parameters,
+        },
+    ]
+
+
+def _sent(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {**spec["requestBody"], "content": {"application/json": {"schema": schema}}}
 
 
 def _segments(operation: Operation) -> tuple[str, ...]:

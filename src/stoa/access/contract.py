@@ -15,6 +15,7 @@ SCOPES: dict[str, str] = {
     "inventory:write": "Set and adjust stock levels.",
     "orders:read": "See orders, their comments and their suspected duplicates.",
     "orders:write": "Create and change orders, set their status and comment on them.",
+    "orders:import": "Store orders of another shop as they were, with their numbers, dates, payments and shipments.",
     "customers:read": "See customers with their addresses and metadata.",
     "customers:write": "Create and change customers, their addresses and metadata.",
     "customers:erase": "Permanently erase a customer's personal data.",

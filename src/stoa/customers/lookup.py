@@ -26,7 +26,9 @@ def inline_faults(wanted: InlineCustomer, at: str = "/customer") -> list[Fault]:
     return profile_faults(wanted, at)
 
 
-async def find_or_create(db: Executor, store_id: int, wanted: InlineCustomer, cause: Cause) -> FoundCustomer:
+async def find_or_create(
+    db: Executor, store_id: int, wanted: InlineCustomer, cause: Cause, *, events: bool = True
+) -> FoundCustomer:
     """The customer with this email address, else with this phone number, else a new one.
 
     Concurrent calls get the same customer. An existing customer stays unchanged.
@@ -39,7 +41,7 @@ async def find_or_create(db: Executor, store_id: int, wanted: InlineCustomer, ca
             return found
         digits = money.digits(await queries.CURRENCY.one(db, store_id))
         new = NewCustomer(**{name: getattr(wanted, name) for name in wanted.__struct_fields__})
-        [created] = await save(db, store_id, digits, [new_customer(new, {}, cause.app_id)], cause)
+        [created] = await save(db, store_id, digits, [new_customer(new, {}, cause.app_id)], cause, events=events)
         if created is not None and created.id is not None:
             return FoundCustomer(created.id, wanted.email, phone, wanted.first_name, wanted.last_name)
     # Each time, another request created the customer and erased it again.

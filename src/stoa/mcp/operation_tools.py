@@ -6,7 +6,7 @@ from functools import cache
 
 from stoa.mcp.schemas import inlined
 from stoa.mcp.tools import DEFAULT_LIMIT, HEADERS, JSON, Place, Tool, document, parameter_place, parameter_schema
-from stoa.reference.document import Operation, Parameter, Schema
+from stoa.reference.document import Operation, Parameter, Schema, usual_body
 
 # `cursor` and `limit` do the same, and a model should not have to choose.
 _LEFT_OUT = frozenset({"page", "per_page", "dry_run"})
@@ -61,6 +61,6 @@ def _schema(operation: Operation, parameters: dict[str, Parameter]) -> Schema:
             required.append(name)
     body = operation.request_body
     if body is not None:
-        properties["body"] = inlined(body.content[JSON].schema, document())
+        properties["body"] = inlined(usual_body(body.content[JSON].schema), document())
         required += ["body"] if body.required else []
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

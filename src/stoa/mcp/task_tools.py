@@ -7,7 +7,7 @@ from stoa.mcp.schemas import brief, inlined
 from stoa.mcp.task import Preset, Shape, Task
 from stoa.mcp.tasks import TASKS
 from stoa.mcp.tools import DEFAULT_LIMIT, JSON, Place, Tool, document, parameter_place, parameter_schema
-from stoa.reference.document import Operation, Schema
+from stoa.reference.document import Operation, Schema, usual_body
 
 _ALWAYS = ("limit", "cursor", "fields")
 _PAGE_META = {
@@ -117,7 +117,7 @@ def _required(task: Task, operation: Operation, name: str, place: Place) -> bool
 
 def _body(operation: Operation) -> Schema:
     body = operation.request_body
-    return inlined(body.content[JSON].schema, document()) if body else {}
+    return inlined(usual_body(body.content[JSON].schema), document()) if body else {}
 
 
 def _without(schema: Schema, member: str) -> Schema:

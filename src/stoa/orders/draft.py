@@ -1,6 +1,6 @@
 """Turns request bodies into orders: lines priced as of now, amounts checked, all faults named at once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -32,13 +32,21 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def draft(
-    call: Call, body: NewOrder, offers: "Offers", customer: FoundCustomer | None, locations: Collection[str]
+    call: Call,
+    body: NewOrder,
+    offers: "Offers",
+    customer: FoundCustomer | None,
+    locations: Collection[str],
+    *,
+    history: Mapping[str, Any] | None = None,
 ) -> OrderState:
     """The order that a body describes; refuses with every fault in it.
 
-    `customer` is the stored customer that the body names, by `customer_id` or inline; `locations` are the active ones.
+    `customer` is the stored customer that the body names, by `customer_id` or inline; `locations` are the active ones. The body of
+    a historical order is `history` as it was sent; its payments are left to the caller.
     """
     digits = call.store.digits
+    sent = call.patch if history is None else history
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
@@ -74,16 +82,16 @@ def draft(
         faults += found
         unsound = unsound or bool(found)
     if unsound:  # sums would only repeat the faults
-        faults += line_faults(order.lines, priced.pointers, call.patch)
+        faults += line_faults(order.lines, priced.pointers, sent)
     else:
         total = money.to_minor(body.total, digits) if body.total is not None else None
-        faults += sum_faults(order, priced.pointers, digits, call.patch, total)
+        faults += sum_faults(order, priced.pointers, digits, sent, total)
     if body.customer_id is not None and customer is None:
         faults.append(unknown_customer())
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
-    if body.payment_status != "unpaid":
+    if history is None and body.payment_status != "unpaid":
         change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
     return order
 

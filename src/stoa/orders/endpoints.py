@@ -15,12 +15,14 @@ from stoa.orders.documents import NO_CONTACT, OrderState, document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
+from stoa.orders.historical_bodies import HistoricalOrder, HistoricalOrders
 from stoa.orders.holds import change_hold
 from stoa.orders.lists import ORDERS
-from stoa.orders.placement import place_orders
+from stoa.orders.moving import NumberTaken, place_all
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.batch import TooManyItems
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, One, Page, Routes
@@ -51,10 +53,11 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
 @routes.post(
     "/orders",
     scope="orders:write",
-    errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected],
+    errors=[InsufficientStock, ExternalIdTaken, DuplicateOrderSuspected, NumberTaken, TooManyItems],
     parameters={"dry_run": DRY_RUN},
     example=NEW_ORDER,
-    grouped=place_orders,
+    bodies={"items": HistoricalOrders, "historical": HistoricalOrder},
+    grouped=place_all,
 )
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
@@ -66,8 +69,12 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     email address or phone number, or creates it. Without `customers:read`, the order contains only what you send. With `dry_run=true`, Stoa
     prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
     the orders that it may duplicate.
+
+    With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates,
+    status, payments, refunds and fulfillments, without any effect on stock, and without webhooks unless `send_events` is true. `items` has up to 100
+    of them, which are stored or refused one by one. The guide on moving a shop describes the fields.
     """
-    return await only_outcome(call, place_orders(call.db, [(call, body)]))
+    return await only_outcome(call, place_all(call.db, [(call, body)]))
 
 
 @routes.get("/orders/{order_id}", scope="orders:read")

@@ -68,6 +68,7 @@ class OrderRow(OrderColumns):
     number: int
     placed_at: datetime
     duplicate_of: int | None
+    fulfillment_status: str
 
 
 class PlacementRow(InputRow):
@@ -98,6 +99,8 @@ class NewLineRow(InputRow):
     variant_id: int | None
     sku: str | None
     quantity: int
+    fulfilled_quantity: int  # of a historical order
+    returned_quantity: int
     reserved: int
     elsewhere: int  # of the reserved units, those at locations other than the default
 

@@ -179,6 +179,7 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.O
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
         duplicate_of=order.duplicate_of,
+        fulfillment_status=order.fulfillment_status,
     )
 
 
@@ -230,6 +231,8 @@ def _line_rows(order: OrderState) -> list[input_rows.NewLineRow]:
             variant_id=line.variant_id,
             sku=line.sku,
             quantity=line.quantity,
+            fulfilled_quantity=line.fulfilled_quantity,
+            returned_quantity=line.returned_quantity,
             reserved=line.allocated,
             elsewhere=sum(each.quantity for each in line.allocations if each.location != DEFAULT_LOCATION),
         )

@@ -45,7 +45,7 @@ async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcom
     lines = [line for _, body in requests for line in body.line_items]
     offers = await offers_of(db, store, lines)
     locations = await locations_of(db, store, [*lines, *(body for _, body in requests)])
-    customers = await _customers(db, store.id, [body for _, body in requests])
+    customers = await customers_of(db, store.id, [body for _, body in requests])
     outcomes: dict[int, Outcome | None] = {}
     placements: dict[int, Placement] = {}
     new_contacts: set[str] = set()
@@ -125,7 +125,7 @@ def _placement(call: Call, body: NewOrder, order: OrderState, customer: FoundCus
 # --- customers -----------------------------------------------------------------------------------------------------
 
 
-async def _customers(db: Executor, store_id: int, bodies: Sequence[NewOrder]) -> list[FoundCustomer | None]:
+async def customers_of(db: Executor, store_id: int, bodies: Sequence[NewOrder]) -> list[FoundCustomer | None]:
     """The stored customer of each order, by id or by the contact of the inline customer."""
     ids = [body.customer_id for body in bodies if body.customer_id is not None]
     inline = [body.customer for body in bodies if body.customer is not None]
@@ -312,8 +312,10 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
     try:
         stored = await insert(db, call.store, moment, placements)
     except PostgresError as error:
-        if violates(error, "orders_external_id_key"):
-            raise StaleTransaction("another order has taken the external id") from error
+        if violates(error, "orders_external_id_key") or violates(error, "orders_number_key"):
+            raise StaleTransaction(
+                "another order, perhaps a historical one, has taken the external id or number"
+            ) from error
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
             raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise

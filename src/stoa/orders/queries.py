@@ -174,6 +174,47 @@ class Taken(msgspec.Struct):
 TAKE_NUMBERS = Query(Taken, "SELECT last, order_ids, line_ids, moment FROM take_order_numbers($1, $2, $3)")
 
 
+class NewIds(msgspec.Struct):
+    order_ids: list[int]
+    line_ids: list[int]
+
+
+NEW_ORDER_IDS = Query(
+    NewIds,
+    """SELECT ARRAY(SELECT nextval('order_ids') FROM generate_series(1, $1::integer)) AS order_ids,
+              ARRAY(SELECT nextval('order_line_ids') FROM generate_series(1, $2::integer)) AS line_ids""",
+    unbound="all stores share the sequences",
+)
+
+
+class Numbered(msgspec.Struct):
+    last: int
+    moment: datetime
+
+
+# The next orders get numbers above those of the historical ones, and above those that these need.
+RAISE_NUMBERS = Query(
+    Numbered,
+    """INSERT INTO order_numbers AS n (store_id, last) VALUES ($1, greatest(1000, $2::bigint) + $3::integer)
+           ON CONFLICT ON CONSTRAINT order_numbers_pkey
+           DO UPDATE SET last = greatest(n.last, $2::bigint) + $3::integer
+       RETURNING n.last, clock_timestamp() AS moment""",
+)
+
+
+class TakenKey(msgspec.Struct):
+    id: int
+    number: int
+    external_id: str | None
+
+
+TAKEN_KEYS = Query(
+    TakenKey,
+    """SELECT id, number, external_id FROM orders WHERE store_id = $1 AND number = ANY ($2::bigint[])
+        UNION SELECT id, number, external_id FROM orders WHERE store_id = $1 AND external_id = ANY ($3::text[])""",
+)
+
+
 class RelatedOrder(msgspec.Struct):
     """A stored order with the external id of a new one, or by the same contact with the same basket or address."""
 

@@ -314,6 +314,11 @@ class Document(msgspec.Struct, frozen=True, dict=True):
         return self.components.schemas.get(reference(schema) or "", schema)
 
 
+def usual_body(schema: Schema) -> Schema:
+    """The schema of a request body; of an operation that takes several kinds, that of the usual one, which comes first."""
+    return schema.get("anyOf", [schema])[0]
+
+
 def reference(schema: Schema) -> str | None:
     """The name of the schema that this schema refers to."""
     target = str(schema.get("$ref", ""))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoa.reference.document import Document, Group, Operation, reference
+from stoa.reference.document import Document, Group, Operation, reference, usual_body
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
 from stoa.reference.samples import sample_body, sample_response
 from stoa.reference.schema_text import Words, kind
@@ -93,6 +93,6 @@ def _body(operation: Operation, document: Document) -> BodyView | None:
     return BodyView(
         body.required,
         list(body.content),
-        kind(schema) if reference(schema) else [],
-        list(schema_rows(document.resolved(schema), document)),
+        kind(schema) if reference(usual_body(schema)) else [],
+        list(schema_rows(document.resolved(usual_body(schema)), document)),
     )

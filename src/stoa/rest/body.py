@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from stoa.rest.batch import Batch
 from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS, checker, validation_failed
 from stoa.rest.endpoint import Endpoint
@@ -224,19 +223,19 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
     if not isinstance(value, dict):
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
-    check_field_scopes(members, endpoint.body, call.may)
-    if endpoint.returns is Batch:
-        return _decode_batch(members, cast("type[Any]", endpoint.body), call)
-    return _decode_members(members, endpoint, call)
+    type_ = endpoint.body_of(members)
+    check_field_scopes(members, type_, call.may)
+    if type_ is endpoint.batch:
+        return _decode_batch(members, type_, call)
+    return _decode_members(members, endpoint, type_, call)
 
 
-def _decode_members(members: dict[str, Any], endpoint: Endpoint, call: Call) -> Any:
+def _decode_members(members: dict[str, Any], endpoint: Endpoint, type_: type[Any], call: Call) -> Any:
     """Decode a body without its read-only fields, which the handler compares with the resource, or which are faults.
 
     Faults that leave something for the handler to check are kept in `call.faults`.
     """
-    type_ = cast("type[Any]", endpoint.body)
-    read_only, response_only = endpoint.read_only, endpoint.response_only
+    read_only, response_only = endpoint.read_only, endpoint.response_only(type_)
     call.echoed = {name: member for name, member in members.items() if name in read_only}
     call.patch = {name: member for name, member in members.items() if name not in read_only | response_only}
     checker(type_)(call.patch, "", call.faults, call.store.digits)
@@ -261,6 +260,7 @@ def _decode_batch(members: dict[str, Any], type_: type[Any], call: Call) -> Any:
         of_items.setdefault(int(inside[1]), []).append(
             msgspec.structs.replace(fault, pointer=fault.pointer[inside.end() :])
         )
+    call.patch = members
     call.refused_items = {index: validation_failed(each) for index, each in of_items.items()}
     sent = cast("list[Any]", members["items"])
     kept = [item for index, item in enumerate(sent) if index not in of_items]

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from stoa.rest.batch import Batch
 from stoa.rest.csv_files import columns_of_resource
 from stoa.rest.filters import Filter
 from stoa.rest.headers import JSON, STREAMS
@@ -109,6 +110,16 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     )
     longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
     repeats: bool = False  # the same request sent again with another idempotency key has a further effect
+    bodies: Mapping[str, type[Any]] = {}  # other bodies, each by the member that marks it; `items` marks a batch
+
+    def body_of(self, members: Mapping[str, Any]) -> Any:
+        """The type of a body with these members."""
+        return next((type_ for name, type_ in self.bodies.items() if members.get(name)), self.body)
+
+    @cached_property
+    def batch(self) -> type[Any] | None:
+        """The type of a body with many items."""
+        return self.body if issubclass(self.returns, Batch) else self.bodies.get("items")
 
     @cached_property
     def status(self) -> int:
@@ -122,8 +133,8 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def field_scopes(self) -> FieldScopes:
         """The body fields, or fields of uploaded rows, that need a further scope."""
-        sent = self.rows if self.uploads else self.body
-        return field_scopes(sent) if sent is not None else ()
+        sent = [self.rows] if self.uploads else [self.body, *self.bodies.values()]
+        return tuple(dict.fromkeys(each for type_ in sent if type_ is not None for each in field_scopes(type_)))
 
     @cached_property
     def shows_fields(self) -> bool:
@@ -135,10 +146,11 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Fields that a merge patch may repeat but not change."""
         return self._not_in_body() if self.method == "PATCH" else frozenset()
 
-    @cached_property
-    def response_only(self) -> frozenset[str]:
-        """Fields that the response to a creation has but its body does not."""
-        return self._not_in_body() if issubclass(self.returns, Created) else frozenset()
+    def response_only(self, body: type[Any] | None) -> frozenset[str]:
+        """Fields that the response to a creation has but this body does not."""
+        if self.resource is None or not issubclass(self.returns, Created):
+            return frozenset()
+        return _not_in_body(self.resource, body)
 
     def _not_in_body(self) -> frozenset[str]:
         return _not_in_body(self.resource, self.body) if self.resource is not None else frozenset()
@@ -204,6 +216,7 @@ class Routes:
         primary: bool = False,
         longest_wait_s: int = 0,
         repeats: bool = False,
+        bodies: Mapping[str, type[Any]] | None = None,
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -249,6 +262,7 @@ class Routes:
                     primary=primary,
                     longest_wait_s=longest_wait_s,
                     repeats=repeats or method == "POST",
+                    bodies=bodies or {},
                 )
             )
             return handler

@@ -176,6 +176,12 @@ class LastVariant(Conflict):
     code = "last_variant"
 
 
+class NumberTaken(Conflict):
+    """The order number is taken."""
+
+    code = "number_taken"
+
+
 class OrderNotEditable(Conflict):
     """The order can no longer be edited."""
 

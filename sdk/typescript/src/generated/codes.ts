@@ -94,6 +94,9 @@ export class InsufficientStock extends Conflict {}
 /** The last variant cannot be deleted. */
 export class LastVariant extends Conflict {}
 
+/** The order number is taken. */
+export class NumberTaken extends Conflict {}
+
 /** The order can no longer be edited. */
 export class OrderNotEditable extends Conflict {}
 
@@ -201,6 +204,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   illegal_transition: IllegalTransition,
   insufficient_stock: InsufficientStock,
   last_variant: LastVariant,
+  number_taken: NumberTaken,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,
   payment_already_recorded: PaymentAlreadyRecorded,

@@ -64,23 +64,32 @@ BEGIN
     END IF;
     INSERT INTO orders (store_id, id, number, external_id, status, payment_status, fulfillment_status, customer_id,
                         email, phone, total, placed_at, duplicate_of, suspected_duplicates, basket, address,
-                        created_at, updated_at, head, lines, person, edition, terms, paid_at, expires_at)
-    SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status, 'unfulfilled', t.customer_id,
+                        created_at, updated_at, head, lines, person, edition, terms, paid_at, refunded_at,
+                        shipped_at, expires_at)
+    SELECT in_store_id, t.id, t.number, t.external_id, t.status, t.payment_status,
+           coalesce(t.fulfillment_status, 'unfulfilled'), t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
            in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms,
            newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'payment'),
+           CASE WHEN strpos(t.head, '"kind":"refund"') > 0  -- only of historical orders
+                THEN newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'refund') END,
+           CASE WHEN t.fulfillment_status <> 'unfulfilled' THEN last_shipment(t.head) END,
            CASE WHEN strpos(t.head, '"expires_at":"') > 0  -- most orders are not held
                 THEN held_until(t.status, t.payment_status, member_text(t.head, 'expires_at')) END
       FROM json_to_recordset(in_orders) AS t (
                id bigint, number bigint, external_id text, status text, payment_status text, customer_id bigint, email text,
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
-               basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector)
-     ORDER BY t.external_id;  -- transactions that wait for one another's external ids do so in one order
+               basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector,
+               fulfillment_status text)
+     ORDER BY t.external_id, t.number;  -- transactions that wait for one another's external ids and numbers do so in one order
     GET DIAGNOSTICS stored = ROW_COUNT;
     INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
-    SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, 0, 0
-      FROM json_to_recordset(in_lines) AS t (order_id bigint, id bigint, variant_id bigint, sku text, quantity integer);
+    SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, coalesce(t.fulfilled_quantity, 0),
+           coalesce(t.returned_quantity, 0)
+      FROM json_to_recordset(in_lines) AS t (
+               order_id bigint, id bigint, variant_id bigint, sku text, quantity integer, fulfilled_quantity integer,
+               returned_quantity integer);
     INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
     SELECT in_store_id, t.order_id, 'system', 'internal', t.entry, t.author, '{}', in_moment
       FROM unnest(placed, entries, authors) AS t (order_id, entry, author) ORDER BY t.order_id;

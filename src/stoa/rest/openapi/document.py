@@ -94,7 +94,9 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) 
         "responses": responses_of(endpoint, schemas),
     }
     if endpoint.body is not None:
-        content: dict[str, Any] = {"schema": {"$ref": REFS.format(name=body_name(endpoint))}}
+        names = [body_name(endpoint), *(type_.__name__ for type_ in endpoint.bodies.values())]
+        choices = [{"$ref": REFS.format(name=name)} for name in names]
+        content: dict[str, Any] = {"schema": choices[0] if len(choices) == 1 else {"anyOf": choices}}
         if endpoint.example is not None:
             content["example"] = endpoint.example
         media = ["application/json"] + (["application/merge-patch+json"] if endpoint.method == "PATCH" else [])

@@ -83,6 +83,13 @@ def _success(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if endpoint.longest_wait_s:
         text = "The work finished within the time of `Prefer: wait`."
         responses["200"] = _response(text, ["ETag"], schema)
+    if endpoint.batch is not None:
+        outcomes = batch_of(endpoint, schemas)
+        shown = {"anyOf": [schema, outcomes]}
+        responses["200"] = _response(
+            "The result of a dry run, or a batch of which every item succeeded.", ["ETag"], shown
+        )
+        responses["207"] = _response("A batch of which some items failed; each of them has an `error`.", [], outcomes)
     if endpoint.method == "GET" and endpoint.lists is None:
         responses["304"] = _response("Not modified: the `ETag` still matches.", ["ETag"])
     return responses

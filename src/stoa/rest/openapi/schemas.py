@@ -22,7 +22,8 @@ def schemas_of(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """The schema of every request body and resource, by name."""
     types: list[Any] = [Problem]
     for endpoint in endpoints:
-        types += [t for t in (endpoint.resource, endpoint.body) if t is not None and t not in types]
+        sent = (endpoint.resource, endpoint.body, *endpoint.bodies.values())
+        types += [t for t in sent if t is not None and t not in types]
     _, generated = msgspec.json.schema_components(types, ref_template=REFS)
     components = {**PARTS, **generated}
     for endpoint in endpoints:
@@ -34,6 +35,7 @@ def schemas_of(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     _correct(components)
     _describe(endpoints, components)
     bodies = [REFS.format(name=body_name(each)) for each in endpoints if each.body is not None]
+    bodies += [REFS.format(name=type_.__name__) for each in endpoints for type_ in each.bodies.values()]
     for name in _reachable(bodies, components):
         _bound(components[name])
     return components
