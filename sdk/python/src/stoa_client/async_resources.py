@@ -1039,9 +1039,14 @@ class AsyncOrders(AsyncResource):
         `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
         phone number, or creates it. Without `customers:read`, the order contains only what you send. With
         `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
-        and `meta.suspected_duplicates` lists the orders that it may duplicate.
+        and `meta.suspected_duplicates` lists the orders that it may duplicate. With `historical: true` and the
+        scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates, status,
+        payments, refunds and fulfillments, without any effect on stock, and without webhooks unless
+        `send_events` is true. `items` has up to 100 of them, which are stored or refused one by one. The guide
+        on moving a shop describes the fields.
 
-        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
+        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+        NumberTaken, TooManyItems.
         """
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
@@ -1050,6 +1055,25 @@ class AsyncOrders(AsyncResource):
             query={"fields": fields, "dry_run": dry_run},
             body=body,
             idempotency_key=idempotency_key,
+        )
+
+    async def create_many(
+        self,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        **body: Unpack[inputs.HistoricalOrders],
+    ) -> Batch[models.Order]:
+        """Historical orders to store, up to 100.
+
+        Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a
+        refused one is stored.
+
+        Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+        NumberTaken, TooManyItems.
+        """
+        return await self._connection.batch(
+            models.Order, "POST", "/orders", query={"dry_run": dry_run}, body=body, idempotency_key=idempotency_key
         )
 
     @overload

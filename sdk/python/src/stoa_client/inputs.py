@@ -562,6 +562,173 @@ class CustomerChanges(TypedDict):
     """Up to 100 values of your app, by key, and up to 100 with keys that start with `shared.`, which all apps see."""
 
 
+class HistoricalLine(TypedDict):
+    """A line item as it was ordered. It belongs to the variant with its `sku` or `variant_id`; without such a
+    variant, `name` and `unit_price` are required.
+    """
+
+    quantity: int
+    """The units to order, from 1 to 1,000,000."""
+    variant_id: NotRequired[int | None]
+    """The id of the variant. Send either this or `sku`, and neither for a custom line item."""
+    sku: NotRequired[str | None]
+    """The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item."""
+    name: NotRequired[str | None]
+    """The name of the product when it was ordered. By default it is the present name."""
+    unit_price: NotRequired[Amount | None]
+    """The price of one unit: by default the variant's current price; required for a custom line item."""
+    discount_total: NotRequired[Amount | None]
+    """The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send
+    them.
+    """
+    tax_total: NotRequired[Amount | None]
+    """The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them."""
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
+    requires_shipping: NotRequired[bool | None]
+    """Whether a custom line item has to be shipped; true by default."""
+    taxable: NotRequired[bool | None]
+    """Whether a custom line item is taxed; true by default."""
+    metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    location: NotRequired[str | None]
+    """The code of the location where the units are reserved. In a new order, the default is the order's
+    `location`.
+    """
+    variant_title: NotRequired[str | None]
+    """The title of the variant when it was ordered."""
+    weight: NotRequired[float | None]
+    weight_unit: NotRequired[Literal["g", "kg", "lb", "oz"] | None]
+    returned_quantity: NotRequired[int]
+    """The shipped units that were returned; 0 by default."""
+
+
+class HistoricalOrder(TypedDict):
+    """An order of another shop as it was: with its number, dates, final status, payments, refunds and
+    fulfillments. It has no effect on stock, now or later, and is not compared with other orders.
+    """
+
+    currency: NotRequired[str | None]
+    """If you send it, it must be the currency of the store."""
+    customer_id: NotRequired[int | None]
+    """The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`."""
+    customer: NotRequired[InlineCustomer | None]
+    """The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+    creates one.
+    """
+    contact: NotRequired[Contact | models.Contact | None]
+    """The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+    customer.
+    """
+    shipping_total: NotRequired[Amount | None]
+    """The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default."""
+    discount_total: NotRequired[Amount | None]
+    """The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
+    tax_total: NotRequired[Amount | None]
+    """The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+    amounts if you send them.
+    """
+    discounts: NotRequired[Sequence[NewDiscount] | None]
+    """The single discounts. `discount_total` follows from them; if you send both, they must agree."""
+    tax_lines: NotRequired[Sequence[NewTaxLine] | None]
+    """The single taxes. `tax_total` follows from them; if you send both, they must agree."""
+    prices_include_tax: NotRequired[bool | None]
+    """Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+    total. A new order takes the setting of the store by default.
+    """
+    total: NotRequired[Amount | None]
+    """The amount to pay. If you send it, it must be the total that Stoa computes."""
+    shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    shipping_method: NotRequired[str | None]
+    payment_method: NotRequired[str | None]
+    note: NotRequired[str | None]
+    tags: NotRequired[Sequence[str]]
+    metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    external_id: NotRequired[str | None]
+    location: NotRequired[str | None]
+    """The code of the location where the line items are reserved. By default, units are reserved at the locations
+    in the order of their priority, and a line item may be split.
+    """
+    expires_at: NotRequired[datetime | str | None]
+    """The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels
+    it, releases its stock, and sends `order.expired`. Only for a pending order that is not paid.
+    """
+    hold_for: NotRequired[int | None]
+    """The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`."""
+    reject_suspected_duplicates: NotRequired[bool]
+    """Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+    `suspected_duplicates_count` of both orders increases.
+    """
+    window_hours: NotRequired[int]
+    """The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24."""
+    line_items: Sequence[HistoricalLine]
+    """The line items, from 1 to 500."""
+    status: Literal[
+        "cancelled", "completed", "delivered", "draft", "on_hold", "pending", "processing", "returned", "shipped"
+    ]
+    """The final status. Shipped units, dates and payments must agree with it."""
+    payment_status: NotRequired[
+        Literal[
+            "authorized",
+            "failed",
+            "overpaid",
+            "paid",
+            "partially_paid",
+            "partially_refunded",
+            "refunded",
+            "unpaid",
+            "voided",
+        ]
+        | None
+    ]
+    """Follows from `payments` and `refunds`, and must agree with them. Without payments it can be `unpaid`, the
+    default, `authorized`, `failed` or `voided`.
+    """
+    placed_at: datetime | str
+    """The time at which the order was placed, from 1970 to now."""
+    historical: NotRequired[bool]
+    """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
+    number: NotRequired[int | None]
+    """The original number, unique in the store. Later orders get higher ones. By default Stoa assigns it."""
+    cancelled_at: NotRequired[datetime | str | None]
+    """The time of the cancellation; required if `status` is `cancelled`, else not allowed."""
+    cancel_reason: NotRequired[str | None]
+    """Why the order was cancelled."""
+    completed_at: NotRequired[datetime | str | None]
+    """The time of the completion; required if `status` is `completed`, and possible if it is `returned`. Units
+    that no fulfillment has were handed over then.
+    """
+    payments: NotRequired[Sequence[PastPayment]]
+    """The payments, at most 100."""
+    refunds: NotRequired[Sequence[PastRefund]]
+    """The refunds, at most 100."""
+    fulfillments: NotRequired[Sequence[PastFulfillment]]
+    """The shipments, at most 100."""
+    amount_paid: NotRequired[Amount | None]
+    """If you send it, it must be the sum of `payments`."""
+    amount_refunded: NotRequired[Amount | None]
+    """If you send it, it must be the sum of `refunds`."""
+    send_events: NotRequired[bool]
+    """Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."""
+
+
+class HistoricalOrders(TypedDict):
+    """Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused
+    one is stored.
+    """
+
+    historical: bool
+    """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
+    items: Sequence[HistoricalOrder]
+    """The orders, stored in this order."""
+    send_events: NotRequired[bool]
+    """Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."""
+
+
 class InlineCustomer(TypedDict):
     """The customer of an order: found by email address, else by phone number, else created. `email` or `phone` is
     required.
@@ -1186,6 +1353,72 @@ class OrderChanges(TypedDict):
     """
     hold_for: NotRequired[int]
     """The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`."""
+
+
+class PastFulfillment(TypedDict):
+    """Units that were shipped together."""
+
+    line_items: Sequence[PastPortion]
+    """The shipped units."""
+    shipped_at: datetime | str
+    """The time of the shipment."""
+    delivered_at: NotRequired[datetime | str | None]
+    """The time of the delivery; null if it is not delivered."""
+    tracking: NotRequired[NewTracking | None]
+    """The tracking of the parcel."""
+    location: NotRequired[str | None]
+    """The code of the location that shipped the units; null if unknown."""
+
+
+class PastPayment(TypedDict):
+    """Money that the customer paid."""
+
+    amount: Amount
+    """The paid amount, more than 0."""
+    created_at: datetime | str
+    """The time of the payment."""
+    method: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+    note: NotRequired[str | None]
+
+
+class PastPortion(TypedDict):
+    """Units of a line item that were shipped."""
+
+    line_item: int
+    """The position of a line item in `line_items`, from 0. Send each at most once."""
+    quantity: int
+    """The shipped units, at most those that no other fulfillment has."""
+
+
+class PastRefund(TypedDict):
+    """Money that was returned to the customer."""
+
+    amount: Amount
+    """The refunded amount, with `shipping_amount`; more than 0."""
+    created_at: datetime | str
+    """The time of the refund."""
+    shipping_amount: NotRequired[Amount | None]
+    """The part for shipping; 0 by default."""
+    line_items: NotRequired[Sequence[PastRefundLine]]
+    """The refunded units. Their amounts and `shipping_amount` add up to `amount`."""
+    reason: NotRequired[str | None]
+    note: NotRequired[str | None]
+    method: NotRequired[str | None]
+    external_id: NotRequired[str | None]
+
+
+class PastRefundLine(TypedDict):
+    """Units of a line item that were refunded."""
+
+    line_item: int
+    """The position of a line item in `line_items`, from 0. Send each at most once."""
+    quantity: int
+    """The refunded units, at most the quantity of the line item."""
+    amount: Amount
+    """The part of the refund's `amount` for these units."""
+    restock: NotRequired[bool]
+    """Whether the units returned to stock at that time."""
 
 
 class Portion(TypedDict):

@@ -267,6 +267,209 @@ export interface CustomerChanges {
 }
 
 /**
+ * A line item as it was ordered. It belongs to the variant with its `sku` or `variant_id`; without such a variant,
+ * `name` and `unit_price` are required.
+ */
+export interface HistoricalLine {
+  /** The units to order, from 1 to 1,000,000. */
+  quantity: number;
+  /** The id of the variant. Send either this or `sku`, and neither for a custom line item. */
+  variant_id?: number | null;
+  /** The SKU of the variant. Send either this or `variant_id`, and neither for a custom line item. */
+  sku?: string | null;
+  /** The name of the product when it was ordered. By default it is the present name. */
+  name?: string | null;
+  /** The price of one unit: by default the variant's current price; required for a custom line item. */
+  unit_price?: string | null;
+  /**
+   * The discount on all units of the line item; 0 by default. It is the sum of the single amounts if you send them.
+   */
+  discount_total?: string | null;
+  /** The tax on all units of the line item; 0 by default. It is the sum of the single amounts if you send them. */
+  tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /** Whether a custom line item has to be shipped; true by default. */
+  requires_shipping?: boolean | null;
+  /** Whether a custom line item is taxed; true by default. */
+  taxable?: boolean | null;
+  metadata?: Readonly<Record<string, string | number | boolean>>;
+  /**
+   * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
+   */
+  location?: string | null;
+  /** The title of the variant when it was ordered. */
+  variant_title?: string | null;
+  weight?: number | null;
+  weight_unit?: "g" | "kg" | "lb" | "oz" | null;
+  /**
+   * The shipped units that were returned; 0 by default.
+   *
+   * @defaultValue `0`
+   */
+  returned_quantity?: number;
+}
+
+/**
+ * An order of another shop as it was: with its number, dates, final status, payments, refunds and fulfillments. It
+ * has no effect on stock, now or later, and is not compared with other orders.
+ */
+export interface HistoricalOrder {
+  /** If you send it, it must be the currency of the store. */
+  currency?: string | null;
+  /** The id of a customer of the store, instead of `customer`. Requires the scope `customers:read`. */
+  customer_id?: number | null;
+  /**
+   * The customer, instead of `customer_id`. Stoa finds a stored one by email address, else by phone number, or
+   * creates one.
+   */
+  customer?: InlineCustomer | null;
+  /**
+   * The person to contact. Fields that you omit come from `customer`, and with `customers:read` from the stored
+   * customer.
+   */
+  contact?: Contact | models.Contact | null;
+  /** The shipping costs, with taxes if `prices_include_tax` is true, else without; 0 by default. */
+  shipping_total?: string | null;
+  /**
+   * The discount on the order as a whole, without those on line items; 0 by default. It is the sum of the single
+   * amounts if you send them.
+   */
+  discount_total?: string | null;
+  /**
+   * The tax on the order as a whole, without those on line items; 0 by default. It is the sum of the single amounts
+   * if you send them.
+   */
+  tax_total?: string | null;
+  /** The single discounts. `discount_total` follows from them; if you send both, they must agree. */
+  discounts?: readonly NewDiscount[] | null;
+  /** The single taxes. `tax_total` follows from them; if you send both, they must agree. */
+  tax_lines?: readonly NewTaxLine[] | null;
+  /**
+   * Whether unit prices and shipping costs contain their taxes. If true, taxes are shown but not added to the
+   * total. A new order takes the setting of the store by default.
+   */
+  prices_include_tax?: boolean | null;
+  /** The amount to pay. If you send it, it must be the total that Stoa computes. */
+  total?: string | null;
+  shipping_address?: OrderAddress | models.OrderAddress | null;
+  billing_address?: OrderAddress | models.OrderAddress | null;
+  shipping_method?: string | null;
+  payment_method?: string | null;
+  note?: string | null;
+  tags?: readonly string[];
+  metadata?: Readonly<Record<string, string | number | boolean>>;
+  external_id?: string | null;
+  /**
+   * The code of the location where the line items are reserved. By default, units are reserved at the locations in
+   * the order of their priority, and a line item may be split.
+   */
+  location?: string | null;
+  /**
+   * The end of a hold, at most 30 days ahead: if the order is still pending and not paid by then, Stoa cancels it,
+   * releases its stock, and sends `order.expired`. Only for a pending order that is not paid.
+   */
+  expires_at?: Time | null;
+  /** The same in seconds from now, from 1 to 2,592,000, instead of `expires_at`. */
+  hold_for?: number | null;
+  /**
+   * Whether to refuse the order if it looks like an earlier one. By default it is placed, and
+   * `suspected_duplicates_count` of both orders increases.
+   *
+   * @defaultValue `false`
+   */
+  reject_suspected_duplicates?: boolean;
+  /**
+   * The hours before and after `placed_at` in which Stoa looks for suspected duplicates. The default is 24.
+   *
+   * @defaultValue `24`
+   */
+  window_hours?: number;
+  /** The line items, from 1 to 500. */
+  line_items: readonly HistoricalLine[];
+  /** The final status. Shipped units, dates and payments must agree with it. */
+  status:
+    | "cancelled"
+    | "completed"
+    | "delivered"
+    | "draft"
+    | "on_hold"
+    | "pending"
+    | "processing"
+    | "returned"
+    | "shipped";
+  /**
+   * Follows from `payments` and `refunds`, and must agree with them. Without payments it can be `unpaid`, the
+   * default, `authorized`, `failed` or `voided`.
+   */
+  payment_status?:
+    | "authorized"
+    | "failed"
+    | "overpaid"
+    | "paid"
+    | "partially_paid"
+    | "partially_refunded"
+    | "refunded"
+    | "unpaid"
+    | "voided"
+    | null;
+  /** The time at which the order was placed, from 1970 to now. */
+  placed_at: Time;
+  /**
+   * True: the order is stored as it was, without any effect on stock. Requires `orders:import`.
+   *
+   * @defaultValue `true`
+   */
+  historical?: boolean;
+  /** The original number, unique in the store. Later orders get higher ones. By default Stoa assigns it. */
+  number?: number | null;
+  /** The time of the cancellation; required if `status` is `cancelled`, else not allowed. */
+  cancelled_at?: Time | null;
+  /** Why the order was cancelled. */
+  cancel_reason?: string | null;
+  /**
+   * The time of the completion; required if `status` is `completed`, and possible if it is `returned`. Units that
+   * no fulfillment has were handed over then.
+   */
+  completed_at?: Time | null;
+  /** The payments, at most 100. */
+  payments?: readonly PastPayment[];
+  /** The refunds, at most 100. */
+  refunds?: readonly PastRefund[];
+  /** The shipments, at most 100. */
+  fulfillments?: readonly PastFulfillment[];
+  /** If you send it, it must be the sum of `payments`. */
+  amount_paid?: string | null;
+  /** If you send it, it must be the sum of `refunds`. */
+  amount_refunded?: string | null;
+  /**
+   * Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false.
+   *
+   * @defaultValue `false`
+   */
+  send_events?: boolean;
+}
+
+/**
+ * Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused one
+ * is stored.
+ */
+export interface HistoricalOrders {
+  /** True: the order is stored as it was, without any effect on stock. Requires `orders:import`. */
+  historical: boolean;
+  /** The orders, stored in this order. */
+  items: readonly HistoricalOrder[];
+  /**
+   * Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false.
+   *
+   * @defaultValue `false`
+   */
+  send_events?: boolean;
+}
+
+/**
  * The customer of an order: found by email address, else by phone number, else created. `email` or `phone` is
  * required.
  */
@@ -1020,6 +1223,71 @@ export interface OrderChanges {
   hold_for?: number;
 }
 
+/** Units that were shipped together. */
+export interface PastFulfillment {
+  /** The shipped units. */
+  line_items: readonly PastPortion[];
+  /** The time of the shipment. */
+  shipped_at: Time;
+  /** The time of the delivery; null if it is not delivered. */
+  delivered_at?: Time | null;
+  /** The tracking of the parcel. */
+  tracking?: NewTracking | null;
+  /** The code of the location that shipped the units; null if unknown. */
+  location?: string | null;
+}
+
+/** Money that the customer paid. */
+export interface PastPayment {
+  /** The paid amount, more than 0. */
+  amount: string;
+  /** The time of the payment. */
+  created_at: Time;
+  method?: string | null;
+  external_id?: string | null;
+  note?: string | null;
+}
+
+/** Units of a line item that were shipped. */
+export interface PastPortion {
+  /** The position of a line item in `line_items`, from 0. Send each at most once. */
+  line_item: number;
+  /** The shipped units, at most those that no other fulfillment has. */
+  quantity: number;
+}
+
+/** Money that was returned to the customer. */
+export interface PastRefund {
+  /** The refunded amount, with `shipping_amount`; more than 0. */
+  amount: string;
+  /** The time of the refund. */
+  created_at: Time;
+  /** The part for shipping; 0 by default. */
+  shipping_amount?: string | null;
+  /** The refunded units. Their amounts and `shipping_amount` add up to `amount`. */
+  line_items?: readonly PastRefundLine[];
+  reason?: string | null;
+  note?: string | null;
+  method?: string | null;
+  external_id?: string | null;
+}
+
+/** Units of a line item that were refunded. */
+export interface PastRefundLine {
+  /** The position of a line item in `line_items`, from 0. Send each at most once. */
+  line_item: number;
+  /** The refunded units, at most the quantity of the line item. */
+  quantity: number;
+  /** The part of the refund's `amount` for these units. */
+  amount: string;
+  /**
+   * Whether the units returned to stock at that time.
+   *
+   * @defaultValue `false`
+   */
+  restock?: boolean;
+}
+
 /** A quantity of one line item. */
 export interface Portion {
   /** The id of a line item of the order. Send each at most once, or once for each `location`. */
@@ -1579,6 +1847,12 @@ export interface ListOrdersQuery {
 }
 
 /** The parameters of `orders.create`. */
+export interface CreateOrderQuery {
+  /** Price and check the order without storing it. Returns 200 with the order as it would be. */
+  dry_run?: boolean | undefined;
+}
+
+/** The parameters of `orders.create_many`. */
 export interface CreateOrderQuery {
   /** Price and check the order without storing it. Returns 200 with the order as it would be. */
   dry_run?: boolean | undefined;

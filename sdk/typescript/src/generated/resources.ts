@@ -438,15 +438,35 @@ export class Orders extends Resource {
    * or send `customer`: Stoa finds it by email address or phone number, or creates it. Without `customers:read`,
    * the order contains only what you send. With `dry_run=true`, Stoa prices and checks the order and stores
    * nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may
-   * duplicate.
+   * duplicate. With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it
+   * was, with its number, dates, status, payments, refunds and fulfillments, without any effect on stock, and
+   * without webhooks unless `send_events` is true. `items` has up to 100 of them, which are stored or refused one
+   * by one. The guide on moving a shop describes the fields.
    *
-   * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock.
+   * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+   * NumberTaken, TooManyItems.
    */
   create<F extends keyof models.Order = never>(
     body: inputs.NewOrder,
     options: inputs.CreateOrderQuery & Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
     return this.connection.one("POST", "/orders", { body, options });
+  }
+
+  /**
+   * Historical orders to store, up to 100.
+   *
+   * Historical orders to store, up to 100. Each is stored as it was, or refused by itself; nothing of a refused one
+   * is stored.
+   *
+   * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
+   * NumberTaken, TooManyItems.
+   */
+  createMany(
+    body: inputs.HistoricalOrders,
+    options: inputs.CreateOrderQuery & WriteOptions = {},
+  ): Promise<Batch<models.Order>> {
+    return this.connection.batch("POST", "/orders", { body, options });
   }
 
   /**
