@@ -101,7 +101,7 @@ async def test_a_draft_remembers_the_location(two: SampleStore) -> None:
 
 async def test_moves_and_shipments_at_the_same_time_use_each_unit_once(two: SampleStore) -> None:
     order = await two.place(("TEA", 4), status="processing")
-    calls: list[Callable[[], Awaitable[httpx.Response]]] = [
+    calls: Sequence[Callable[[], Awaitable[httpx.Response]]] = [
         partial(patch_line, two, order, location=code) for code in ("east", DEFAULT_LOCATION) for _ in range(3)
     ] + [
         partial(two.put_status, order, status="shipped", line_items=[portion(order, 2, code)])
