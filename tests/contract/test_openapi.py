@@ -112,7 +112,7 @@ def test_no_text_of_a_request_may_contain_nul() -> None:
 def test_the_served_document_stays_small_enough_to_load() -> None:
     """Half of the compressed document are descriptions and a fifth are examples, which the reference and the SDKs show. What
     repeats is headers and references of responses, which compress to almost nothing."""
-    assert len(openapi_bytes()) < 700_000
+    assert len(openapi_bytes()) < 750_000
     assert len(gzip.compress(openapi_bytes())) < 90_000
 
 

@@ -184,7 +184,11 @@ def test_the_guarded_fields_are_those_of_the_contract() -> None:
         "batch_products": {f"items/*/data/{path}": scope for path, scope in stock.items()},
         "create_product_import": stock,
         "create_variant": {"stock": "inventory:write"},
-        "create_order": {"customer_id": "customers:read"},
+        "create_order": {
+            f"{prefix}{name}": scope
+            for prefix in ("", "items/*/")
+            for name, scope in (("customer_id", "customers:read"), ("historical", "orders:import"))
+        },
     }
 
 

@@ -45,7 +45,8 @@ RESOLVED = {
     "/customers": (
         {"accepts_marketing", "consent"},
         {f"{channel}_consent{rest}" for channel in ("email", "sms") for rest in ("", " or none")},
-    )
+    ),
+    "/orders": (set[str](), {"default_location"}),
 }
 TYPES: dict[str, Any] = {
     "int8": int, "int4": int, "int2": int, "text": str, "varchar": str, "bool": bool, "bytea": bytes, "float8": float,
