@@ -61,8 +61,8 @@ $(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
 demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 	@exec $(BIN)/stoa demo --port $(PORT)
 
-# A process for each core, at least two.
-JOBS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n)))
+# A process for each core and one more, because the tests that start services wait for a third of their time.
+JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST = $(BIN)/python -m pytest --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.

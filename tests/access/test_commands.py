@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -331,13 +331,14 @@ def test_an_unreachable_database_is_reported_in_one_line(settings: Settings, tmp
     assert result.stderr.startswith("error: the database cannot be reached")
 
 
-def commands() -> list[tuple[str, click.Command]]:
-    return [
-        (f"{group.name} {name}", command)
-        for group in COMMANDS
-        if isinstance(group, click.Group)
-        for name, command in group.commands.items()
-    ]
+def commands(of: Iterable[click.Command] = COMMANDS, prefix: str = "") -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    for command in of:
+        name = f"{prefix}{command.name}"
+        found += (
+            commands(command.commands.values(), f"{name} ") if isinstance(command, click.Group) else [(name, command)]
+        )
+    return found
 
 
 def test_every_expected_command_exists() -> None:
@@ -346,6 +347,7 @@ def test_every_expected_command_exists() -> None:
         *("store close", "store reopen", "store export", "store delete", "store cancel-deletion"),
         *("app callbacks", "app rotate-signing-secret"),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
+        *("app keys add", "app keys list", "app keys remove"),
         *("token issue", "token revoke"),
         *("audit list", "audit verify"),
     }

@@ -169,7 +169,11 @@ async def test_the_authorization_server_describes_itself(oauth: httpx.AsyncClien
     assert found["revocation_endpoint"] == "http://service.test/oauth/revoke"
     assert found["grant_types_supported"] == ["client_credentials"]
     assert found["scopes_supported"] == list(SCOPES)
-    assert found["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+    assert found["token_endpoint_auth_methods_supported"] == [
+        "client_secret_basic",
+        "client_secret_post",
+        "private_key_jwt",
+    ]
 
 
 async def test_the_metadata_satisfies_a_strict_client(oauth: httpx.AsyncClient) -> None:

@@ -105,6 +105,6 @@ def test_what_is_not_a_private_key_is_refused(text: str) -> None:
 
 def test_a_key_excludes_a_secret_and_a_token() -> None:
     key = PrivateKey(new_key())
-    for options in ({"client_secret": "s", "client_id": "c"}, {"token": "t"}, {}, {"client_id": "c", "token": "t"}):
+    for options in ({"client_secret": "s", "client_id": "c"}, {}, {"client_id": "c", "token": "t"}):
         with pytest.raises(ValueError, match="either client_id and client_secret"):
             Client("https://shop.example.com", private_key=key, **options)  # pyright: ignore[reportArgumentType]

@@ -81,10 +81,8 @@ GET /orders?sku=<sku>
 GET /orders?sku=<sku>,<sku 2>,<sku 3>
 GET /orders?number=<number>
 GET /orders?external_id=<order>
-GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&location=east
+GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&location=default
 GET /orders?ids=<order_id>,<order_id 2>,<order_id 3>&fulfillable_at=default
-GET /orders?location=nowhere
-GET /orders?shipped_at[gte]=2999-01-01T00:00:00Z
 POST /orders {"customer_id":<customer_id>,"line_items":[{"sku":"<sku>","quantity":1},{"sku":"<sku 2>","quantity":1},{"variant_id":<variant_id 3>,"quantity":1}]}
 POST /orders {"customer":{"email":"<email>"},"line_items":[{"sku":"<sku>","quantity":1}]}
 PATCH /orders/<order_id> {"note":"Ring twice"}
@@ -125,6 +123,10 @@ GET /orders?fulfillment_status=returned
 GET /orders?tag=unheard
 GET /orders?created_at[gte]=1999-01-01T00:00:00Z&created_at[lt]=1999-02-01T00:00:00Z
 GET /orders?created_at[gte]=2999-01-01T00:00:00Z&sort=-created_at
+GET /orders?shipped_at[gte]=2999-01-01T00:00:00Z&shipped_at[lt]=2999-02-01T00:00:00Z
+GET /orders?paid_at[gte]=2999-01-01T00:00:00Z&paid_at[lt]=2999-02-01T00:00:00Z
+GET /orders?refunded_at[gte]=2999-01-01T00:00:00Z&refunded_at[lt]=2999-02-01T00:00:00Z
+GET /orders?location=nowhere
 GET /customers?status=disabled
 GET /customers?q=unheard
 GET /customers?metadata[tier]=unheard
@@ -148,6 +150,9 @@ GET /customers
 GET /customers?sort=-updated_at
 """.strip().splitlines()
 _NAME = re.compile(r"<([a-z_]+) ?(\d?)>")
+# The planner reads the first page of an empty index for each statement.
+_FINISH = """UPDATE orders SET paid_at = now(), shipped_at = now(), refunded_at = now()
+              WHERE (store_id, id) IN (SELECT store_id, max(id) FROM orders GROUP BY store_id)"""
 _FLUSH = "SELECT pg_stat_force_next_flush()"
 _TOUCHED = """
 SELECT (SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes)::bigint,
@@ -181,29 +186,34 @@ class Watched:
         return blocks, rows
 
 
-@pytest.fixture(scope="module")
-async def large_shop(settings: Settings) -> AsyncIterator[Shop]:
-    url = await migrated_database(f"test_plans_{os.getpid()}")
+@pytest.fixture(scope="module", params=PLANS)
+async def watched(request: pytest.FixtureRequest, settings: Settings) -> AsyncIterator[Watched]:
+    """A database of its own for each plan mode: changes of one would leave old versions of rows, which the other reads."""
+    number = PLANS.index(request.param)
+    url = await migrated_database(f"test_plans_{os.getpid()}_{number}")
     database, db = Database(url, size=1), await connect(url, statement_timeout_ms=0)
-    application = Application(msgspec.structs.replace(settings, database_url=url))
-    shop = await open_shop(application, database)
+    filling = Application(msgspec.structs.replace(settings, database_url=url))
+    shop = await open_shop(filling, database)
     await gather(shop, db)
-    yield shop
+    await db.execute(_FINISH)
+    await db.execute("VACUUM ANALYZE orders")
+    planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode={request.param}"
+    # One connection, so that its statistics can be flushed.
+    application = Application(msgspec.structs.replace(settings, database_url=planned, database_pool=1))
+    yield Watched(shop, application, db, first=number * FAR // 2)
+    await application.close()
+    await filling.close()
     await db.close()
     await database.close()
-    await application.close()
 
 
-@pytest.fixture(scope="module", params=PLANS)
-async def watched(request: pytest.FixtureRequest, large_shop: Shop) -> AsyncIterator[Watched]:
-    settings = large_shop.application.settings
-    url = f"{settings.database_url}{'&' if '?' in settings.database_url else '?'}plan_cache_mode={request.param}"
-    # One connection, so that its statistics can be flushed.
-    application = Application(msgspec.structs.replace(settings, database_url=url, database_pool=1))
-    db = await connect(settings.database_url)
-    yield Watched(large_shop, application, db, first=PLANS.index(request.param) * FAR // 2)
-    await db.close()
-    await application.close()
+# These come first: the requests that follow change rows, and a page would read their old versions too.
+@pytest.mark.parametrize("request_", PAGES)
+async def test_a_page_of_a_whole_list_reads_the_rows_of_the_page(watched: Watched, request_: str) -> None:
+    await watched.send(request_)
+    blocks, rows = await watched.send(request_)
+    assert 50 <= rows <= MOST_OF_A_PAGE
+    assert blocks <= MOST_OF_A_PAGE
 
 
 @pytest.mark.parametrize("request_", REQUESTS)
@@ -221,14 +231,6 @@ async def test_a_filter_without_matches_does_not_scan_all_rows(watched: Watched,
     blocks, rows = await watched.send(request_)
     assert rows <= MOST_ROWS
     assert blocks <= MOST_READ
-
-
-@pytest.mark.parametrize("request_", PAGES)
-async def test_a_page_of_a_whole_list_reads_the_rows_of_the_page(watched: Watched, request_: str) -> None:
-    await watched.send(request_)
-    blocks, rows = await watched.send(request_)
-    assert 50 <= rows <= MOST_OF_A_PAGE
-    assert blocks <= MOST_OF_A_PAGE
 
 
 def test_every_operation_that_names_rows_is_requested() -> None:

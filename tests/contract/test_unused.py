@@ -14,11 +14,13 @@ import msgspec
 import stoa
 from stoa.db.migrate import functions, known
 from stoa.db.query import Query
+from stoa.db.schema_files import previous_release
 from stoa.rest.problems import Refusal
 from stoa.settings import Settings
 
 SOURCE = Path(stoa.__file__).parent
 FILES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+FOR_THE_PREVIOUS_RELEASE = {"order_head"}  # its workers call it during an upgrade
 TEMPLATES = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.html")}
 
 
@@ -85,7 +87,8 @@ def test_every_stored_function_is_called() -> None:
         if not any(re.search(rf"\b{name}\(", text) for text in texts)
         and not any(re.search(rf"\b{name}\(", body) for other, body in bodies.items() if other != name)
     }
-    assert uncalled == set()
+    assert uncalled == FOR_THE_PREVIOUS_RELEASE
+    assert previous_release().version == "0.3.0", "delete the functions that only 0.3.0 calls"
 
 
 def test_every_template_is_rendered() -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.figures.stops import stop_under_load
 from tests.support.haproxy import needs_haproxy
 
@@ -9,5 +11,6 @@ STOPS = 2  # `make faults ARGS=stops` does 50
 
 
 @needs_haproxy
+@pytest.mark.timeout(600)
 async def test_stops_of_nodes_behind_haproxy_break_no_request(tmp_path: Path) -> None:
-    assert await stop_under_load(tmp_path, STOPS, minutes=10, workers=1, think_s=0.02)
+    assert await stop_under_load(tmp_path, STOPS, minutes=10, workers=1, think_s=0.05)

@@ -16,7 +16,7 @@ from tests.support.pgbouncer import PgBouncer, keeps_prepared_statements, needs_
 from tests.support.receivers import Receiver
 from tests.support.service import Service
 
-pytestmark = [needs_pgbouncer, pytest.mark.timeout(150)]
+pytestmark = [needs_pgbouncer, pytest.mark.timeout(300)]
 IMPORTED = 300
 THINK_S = 0.02  # busy enough for a restart to interrupt requests, without using the whole processor
 RUNNING = ("queued", "running")

@@ -54,6 +54,7 @@ _RULES = [
         r"(/refund)?/(line_items/\d+/(line_item_)?id|options/\d+/name)",
         r"must not be repeated|is the name of another option",
     ),
+    ("out_of_range", r"/payment/amount", r"must be more than 0"),
     # The contents of the order limit its refunds.
     ("not_found", r"/fulfillment_id|/refund/line_items/\d+/line_item_id", r"must be the id of a"),
     ("out_of_range", r"/refund/.*", r"must (be (at most|false unless)|make the refund|not be more than the amount)"),

@@ -50,6 +50,8 @@ async def place_with_personal_data(store: SampleStore) -> dict[str, Any]:
     await store.put_status(order, tracking=further, payment_status="paid", comment="Nightjar paid.")
     refund = {"amount": "5.00", "reason": "Molts in May", "note": "Feathers everywhere."}
     assert (await store.put_status(order, refund=refund)).status_code == 200
+    extra = {"amount": "2.00", "note": "Nightjar tipped.", "external_id": "tr-2"}
+    assert (await store.put_status(order, payment=extra)).status_code == 200
     return order
 
 
@@ -86,10 +88,13 @@ async def test_no_personal_data_of_an_erased_customer_remains(store: SampleStore
     assert left["fulfillments"] == [{**sent["fulfillments"][0], "tracking": None}]
     assert left["refunds"] == [{**sent["refunds"][0], "reason": None, "note": None}]
     assert (left["refunds"][0]["amount"], left["amount_refunded"]) == ("5.00", "5.00")
+    assert left["payments"] == [{**each, "note": None} for each in sent["payments"]]
+    assert [each["note"] for each in sent["payments"]] == [None, "Feathers everywhere.", "Nightjar tipped."]
     assert [(await store.get(each))["contact"]["email"] for each in (guest, copy)] == [None, None]
     entries = await store.timeline(order)
     assert {entry["body"] for entry in entries if entry["type"] in ("comment", "status_change")} == {"[erased]"}
-    assert [each["amount"] for each in entries[1]["changes"]["refunds"][1]] == ["5.00"]
+    assert [each["amount"] for each in entries[2]["changes"]["refunds"][1]] == ["5.00"]
+    assert [each["amount"] for each in entries[1]["changes"]["payments"][1]] == ["2.00"]
     page = (await store.client.get("/orders", params={"tag": "kept"})).json()
     assert [found["id"] for found in page["data"]] == [order["id"], copy["id"]]
 

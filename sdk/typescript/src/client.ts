@@ -119,7 +119,8 @@ function refuseUnknown(options: ClientOptions): void {
 
 function tokenSource(base: string, options: ClientOptions, cached: (credentials: Credentials) => TokenSource): TokenSource {
   const { clientId, clientSecret, privateKey, token, scopes = [] } = options;
-  if ([clientSecret, privateKey, token].filter(Boolean).length !== 1 || Boolean(clientId) === Boolean(token)) {
+  const credentials = Boolean(clientId && (clientSecret || privateKey));
+  if (Boolean(token) === credentials || (clientSecret && privateKey)) {
     throw new TypeError("pass either clientId and clientSecret, clientId and privateKey, or a token");
   }
   if (typeof token === "function") return token;

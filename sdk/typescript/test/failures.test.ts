@@ -192,7 +192,7 @@ test("options are checked before anything is sent, and nothing shows a secret", 
     assert.throws(() => new Client("https://a.example", { clientId: "a", clientSecret: "b", authUrl: url || "/t" }), /authUrl/);
   }
   for (const options of [{}, { clientId: "x" }, { clientId: "x", clientSecret: "y", token: "z" }]) {
-    assert.throws(() => new Client("http://localhost", options), /clientId and clientSecret, or a token/);
+    assert.throws(() => new Client("http://localhost", options), /clientId and privateKey, or a token/);
   }
   assert.throws(() => Client.fromEnvironment({}, {}), /STOA_CLIENT_ID/);
   const shown = inspect(clientOf(main), { depth: null, showHidden: true });

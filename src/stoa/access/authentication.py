@@ -146,7 +146,8 @@ def _check_secret(keys: Keys, secret: str, client: Client) -> None:
 
 async def _check_assertion(db: Database, given: Assertion, client: Client, audiences: Audiences) -> None:
     try:
-        proof = check(given, [stored_key(*row) for row in client.keys], audiences.of(client), time.time())
+        keys = [stored_key(*msgspec.json.decode(row, type=tuple[str, str, str])) for row in client.keys]
+        proof = check(given, keys, audiences.of(client), time.time())
     except InvalidAssertion as refusal:
         raise InvalidClient(refusal.explained or _WRONG_ASSERTION) from refusal
     if await USE_ASSERTION.maybe(db, client.app_id, proof.jti_hash, proof.expires_at) is None:

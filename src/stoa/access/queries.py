@@ -90,7 +90,7 @@ class Client(msgspec.Struct):
     app_status: str | None
     scopes: list[str] | None
     secrets: list[bytes]
-    keys: list[list[str]]  # id, algorithm and JWK of each
+    keys: list[str]  # JSON: id, algorithm and JWK of each
     url_store_id: int | None
     resource_store_id: int | None
     store_status: str | None
@@ -117,7 +117,8 @@ CLIENT = Query(
        SELECT a.id AS app_id, a.status AS app_status, a.scopes,
               ARRAY(SELECT k.secret_hash FROM app_secrets k
                      WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
-              ARRAY(SELECT ARRAY[k.kid, k.algorithm, k.jwk] FROM app_keys k WHERE k.app_id = coalesce(a.id, 0)) AS keys,
+              ARRAY(SELECT json_build_array(k.kid, k.algorithm, k.jwk)::text FROM app_keys k
+                     WHERE k.app_id = coalesce(a.id, 0)) AS keys,
               named.url_store_id, named.resource_store_id, s.status AS store_status,
               attempts.failures, attempts.seconds_left
          FROM named CROSS JOIN attempts

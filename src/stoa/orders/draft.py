@@ -83,7 +83,8 @@ def draft(
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults[:MOST_FAULTS])
     order.contact = contact_of(body, customer if call.may(READ_CUSTOMERS) else None)
-    change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
+    if body.payment_status != "unpaid":
+        change_payment(order, body.payment_status, None, Occasion("", actor_of(call)))
     return order
 
 

@@ -19,6 +19,7 @@ from stoa.orders.lists import ORDERS
 from stoa.orders.placement import place_orders
 from stoa.orders.rules import check_editable, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
+from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, One, Page, Routes
@@ -39,6 +40,10 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
     Sorted by id by default. Filters combine with *and*. To keep a copy in sync, poll with `updated_since`: every change of an
     order updates `updated_at`. Orders are never deleted.
     """
+    locations = query.filters.get("location", ())
+    if DEFAULT_LOCATION in locations:
+        others = {name: value for name, value in query.filters.items() if name != "location"}
+        query = query.with_filters({**others, "default_location": locations})
     return await list_page(call.db, call.store_id, queries.LISTING, query)
 
 

@@ -14,15 +14,15 @@ _DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line
     || order_person(person, edition) || tail"""
 
 _HOLDING = "('pending', 'processing', 'on_hold')"
-# The default location holds the units that no other location holds.
-_AT_LOCATION = f"""id IN (
-    SELECT order_id FROM order_allocations WHERE store_id = $1 AND location = ANY({{}}::text[])
-    UNION ALL
-    SELECT l.order_id FROM order_lines l JOIN orders o ON o.store_id = $1 AND o.id = l.order_id
-     WHERE l.store_id = $1 AND 'default' = ANY({{}}::text[]) AND l.variant_id IS NOT NULL
-       AND CASE WHEN o.status IN {_HOLDING} THEN l.quantity ELSE l.fulfilled_quantity END > coalesce((
+# The default location holds the units that no other location holds, of nearly all orders: it is looked up for each order, and
+# the others by their index.
+_AT_LOCATION = "id IN (SELECT order_id FROM order_allocations WHERE store_id = $1 AND location = ANY({}::text[]))"
+_AT_DEFAULT = f"""(id IN (SELECT order_id FROM order_allocations WHERE store_id = $1 AND location = ANY({{}}::text[])) OR EXISTS (
+    SELECT 1 FROM order_lines l
+     WHERE l.store_id = $1 AND l.order_id = orders.id AND l.variant_id IS NOT NULL
+       AND CASE WHEN orders.status IN {_HOLDING} THEN l.quantity ELSE l.fulfilled_quantity END > coalesce((
                SELECT sum(a.reserved + a.shipped) FROM order_allocations a
-                WHERE a.store_id = $1 AND a.order_id = l.order_id AND a.line_id = l.id), 0))"""
+                WHERE a.store_id = $1 AND a.order_id = l.order_id AND a.line_id = l.id), 0)))"""
 # Open orders of which no variant has more units to ship that are reserved elsewhere than are available at the location.
 _FULFILLABLE_AT = f"""status IN {_HOLDING} AND fulfillment_status IN ('unfulfilled', 'partially_fulfilled')
     AND EXISTS (SELECT 1 FROM locations WHERE store_id = $1 AND code = {{}} AND active)
@@ -74,6 +74,7 @@ LISTING = Listing(
         **comparisons("created_at"),
         **comparisons("shipped_at"),
         "location": _AT_LOCATION,
+        "default_location": _AT_DEFAULT,
         "fulfillable_at": _FULFILLABLE_AT,
         **comparisons("paid_at"),
         **comparisons("refunded_at"),

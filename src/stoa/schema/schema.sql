@@ -828,7 +828,7 @@ CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
 CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
 CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
-CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at) WHERE (shipped_at IS NOT NULL);
+CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at, id) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
 CREATE INDEX orders_terms_idx ON orders USING gin (terms);

@@ -101,9 +101,8 @@ def _account(base_url: str, options: Options) -> _Account:
             )
     client_id, client_secret = options.get("client_id", ""), options.get("client_secret", "")
     private_key = options.get("private_key")
-    if bool(client_secret) + bool(private_key) + bool(options.get("token")) != 1 or (
-        bool(client_id) == bool(options.get("token"))
-    ):
+    complete = bool(client_id and (client_secret or private_key))
+    if bool(options.get("token")) == complete or (client_secret and private_key):
         raise ValueError("pass either client_id and client_secret, client_id and private_key, or a token")
     policy = _policy(options)
     auth_url = options.get("auth_url") or f"{base}/oauth/token"
