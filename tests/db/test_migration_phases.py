@@ -71,7 +71,7 @@ def release_with(monkeypatch: pytest.MonkeyPatch, *migrated: Migration) -> None:
 
 
 def release_functions(
-    monkeypatch: pytest.MonkeyPatch, *added: Function, previous: tuple[str, ...] = (), after: str = "0.2.0"
+    monkeypatch: pytest.MonkeyPatch, *added: Function, previous: tuple[str, ...] = (), after: str = ""
 ) -> None:
     """A release with further functions, after one that calls others."""
     before = previous_release()
@@ -81,7 +81,7 @@ def release_functions(
         return [*FUNCTIONS, *added]
 
     monkeypatch.setattr(migrations, "functions", found)
-    release = Release(after, "", [*before.functions, *previous])
+    release = Release(after or before.version, "", [*before.functions, *previous])
     monkeypatch.setattr(stored_functions, "previous_release", lambda: release)
 
 

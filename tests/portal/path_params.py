@@ -7,6 +7,7 @@ import httpx
 import msgspec
 import pyotp
 
+from stoa.access.app_keys import add_key
 from stoa.access.credentials import keyed_hash
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
@@ -33,6 +34,7 @@ from tests.portal.webhook_data import create_webhook_data
 from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
 
 VERIFICATION = "verification-of-the-tests"
+PUBLIC_KEY = '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}'  # of RFC 8037
 REASONS = {
     "products:read": "To list them.",
     "orders:write": "To place them.",
@@ -52,6 +54,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     installed = await register_app(by, account_id, "Walker", "https://example.com", REASONS, f"{account_id}:first")
     await install(by, installed.client_id, store.handle)
     await set_callbacks(by, installed.client_id, endpoint_url=None, return_urls=["https://app.example.com/installed"])
+    await add_key(by, installed.client_id, PUBLIC_KEY)
     requesting = await register_app(by, account_id, "Talker", "", REASONS, f"{account_id}:second")
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None

@@ -17,6 +17,9 @@ from tests.support.shops import PERSON
 
 # What is entered into fields that a page leaves empty, by the name of the field.
 SAMPLES = {
+    # The public key of RFC 7517, appendix A.1.
+    "jwk": '{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",'
+    '"y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}',
     "body": "Ring twice.",
     "code": "attic",
     "confirmation": PERSON["email"],

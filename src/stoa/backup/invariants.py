@@ -94,7 +94,7 @@ REFUNDS = Query(
               <> (SELECT coalesce(sum((refund ->> 'amount')::numeric), 0) FROM json_array_elements(document -> 'refunds') AS refund)
            OR (document ->> 'amount_refunded')::numeric > (document ->> 'amount_paid')::numeric
            -- An order that release 0.3.0 wrote may lack the records; they are derived when it is read.
-           OR EXISTS (SELECT FROM json_array_elements(document -> 'payments') AS record GROUP BY record ->> 'kind'
+           OR EXISTS (SELECT 1 FROM json_array_elements(document -> 'payments') AS record GROUP BY record ->> 'kind'
                        HAVING sum((record ->> 'amount')::numeric) > (document ->> CASE record ->> 'kind'
                               WHEN 'payment' THEN 'amount_paid' ELSE 'amount_refunded' END)::numeric)""",
     unbound=_EVERY_STORE,

@@ -108,6 +108,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "mails": _ACCOUNT,
     "notification_preferences": _ACCOUNT,
     "notifications": _ACCOUNT,
+    "order_allocations": _FIGURES,
     "order_duplicates": _IDS,
     "order_lines": _CATALOG,
     "order_numbers": _FIGURES,

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import secrets
 import time
 from functools import cached_property
@@ -24,7 +25,7 @@ class PrivateKey:
             from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # noqa: PLC0415 - an optional extra
         except ImportError as error:
             raise ImportError("a private key needs cryptography: pip install 'stoa-client[keys]'") from error
-        jwk: dict[str, Any] = msgspec.json.decode(text) if text.lstrip().startswith("{") else {}
+        jwk: dict[str, Any] = json.loads(text) if text.lstrip().startswith("{") else {}
         key = _from_jwk(jwk) if jwk else _from_pem(text)
         match key:
             case ec.EllipticCurvePrivateKey() if key.curve.name == "secp256r1":

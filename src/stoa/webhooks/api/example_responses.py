@@ -62,6 +62,7 @@ def _webhook() -> Resource:
         "url": NEW_WEBHOOK["url"],
         "events": NEW_WEBHOOK["events"],
         "filter": NEW_WEBHOOK["filter"],
+        "changed": [],
         "fields": [],
         "payload": NEW_WEBHOOK["payload"],
         "ordering": NEW_WEBHOOK["ordering"],
