@@ -40,6 +40,7 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
         "stoa_client": used("inputs", "models"),
         "stoa_client.answers": used("Batch", "Model", "Tombstone"),
         "stoa_client.connection": used(f"{a}Connection", f"{a}Resource"),
+        "stoa_client.exports": used(f"{a}Export"),
         "stoa_client.feed": used(f"{a}Feed"),
         "stoa_client.imports": used(f"{a}ImportJobs"),
         "stoa_client.pages": used(f"{a}Pages"),
@@ -126,12 +127,31 @@ def _method(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator
 
 
 def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterator[str]:
+    """The call that lists pages, and the one that reads the whole list as a stream."""
+    yield from _reading(operation, operation.name, "Pages", doc(documentation(operation, usual), 8), awaited=awaited)
+    yield from _reading(operation, export_name(operation), "Export", doc(EXPORTED, 8), awaited=awaited)
+
+
+EXPORTED = (
+    "Read the whole list as a stream, which resumes by itself after a broken connection.\n\n"
+    "Takes the parameters of the list, except `limit` and `page`."
+)
+
+
+def export_name(operation: Operation) -> str:
+    """The name of the call that reads the whole list."""
+    return operation.name.replace("list", "export", 1)
+
+
+def _reading(
+    operation: Operation, name: str, returned: str, described: Iterable[str], *, awaited: bool
+) -> Iterator[str]:
     positional = _positional(operation, awaited=awaited)
     a = "Async" if awaited else ""
     before = f"{', '.join(positional)}, /, " if positional else ""
     kind = _kind(operation)
     spread = f"**query: Unpack[inputs.{query_name(operation)}]"
-    start = f"    def {operation.name}(self, {before}*, "
+    start = f"    def {name}(self, {before}*, "
     # Each choice of an option changes the type of the items.
     choices: list[list[tuple[str, str]]] = [[("", kind)]]
     options, query = [spread], ["**query"]
@@ -148,16 +168,16 @@ def _listing(operation: Operation, usual: set[str], *, awaited: bool) -> Iterato
         kind = f"{_partial(operation)} if fields is not None else {kind}"
     every = list(product(*choices))
     if len(every) == 1:
-        yield f"    def {operation.name}(self, {before}{spread}) -> {a}Pages[{kind}]:"
+        yield f"    def {name}(self, {before}{spread}) -> {a}{returned}[{kind}]:"
     else:
         for chosen in every:
             given = ", ".join([*(text for text, _ in chosen if text), spread])
             yield "    @overload"
-            yield f"{start}{given}) -> {a}Pages[{''.join(item for _, item in chosen)}]: ..."
-        yield f"{start}{', '.join(options)}) -> {a}Pages[Any]:"
-    yield from doc(documentation(operation, usual), 8)
+            yield f"{start}{given}) -> {a}{returned}[{''.join(item for _, item in chosen)}]: ..."
+        yield f"{start}{', '.join(options)}) -> {a}{returned}[Any]:"
+    yield from described
     sent = "query" if query == ["**query"] else f"{{{', '.join(query)}}}"
-    yield f"        return self._connection.pages({kind}, {_path(operation)}, {sent})"
+    yield f"        return self._connection.{returned.lower()}({kind}, {_path(operation)}, {sent})"
 
 
 def _by_fields(operation: Operation) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 import { Answer, attach } from "./answers.js";
 import { Batch, type Item } from "./batches.js";
 import { ConnectionFailed, DeadlineExceeded, NotModified, StoaError, UnexpectedAnswer } from "./errors.js";
+import { Export } from "./exports.js";
 import type { Limiter } from "./limiter.js";
 import { type AnyOptions, separated } from "./options.js";
 import { Page, Pages } from "./pages.js";
@@ -22,6 +23,8 @@ export interface Call {
   readonly options?: AnyOptions;
   readonly accept?: string;
   readonly stream?: boolean;
+  /** Whether a stream says in between where to resume. */
+  readonly checkpoints?: boolean;
 }
 
 export class Connection {
@@ -54,6 +57,7 @@ export class Connection {
   async #request(method: string, path: string, given: Call): Promise<Outgoing & { readonly deadline: number }> {
     const [options, query] = separated(given.options ?? {});
     const headers = headersFor(method, options, given.accept);
+    if (given.checkpoints) headers["prefer"] = "checkpoints";
     let body: string | Blob | undefined;
     if (given.file !== undefined) {
       const upload = await opened(given.file, options.mediaType);
@@ -133,9 +137,14 @@ export class Connection {
     });
   }
 
+  export<T>(path: string, options: AnyOptions & { cursor?: string | undefined }): Export<T> {
+    const lines = (cursor: string | undefined) => this.lines(path, "application/x-ndjson", { ...options, cursor } as AnyOptions, true);
+    return new Export(lines, this.policy.retries, options.cursor, options.signal);
+  }
+
   /** The body of a long response, as it arrives. */
-  async *parts(path: string, accept: string, options: AnyOptions): AsyncGenerator<Uint8Array, void> {
-    const received = await this.call("GET", path, { accept, options, stream: true });
+  async *parts(path: string, accept: string, options: AnyOptions, checkpoints = false): AsyncGenerator<Uint8Array, void> {
+    const received = await this.call("GET", path, { accept, options, stream: true, checkpoints });
     if (!received.stream) throw unexpected(received);
     const mediaType = received.headers.get("content-type") ?? "no content type";
     if (received.status !== 200 || mediaType.split(";")[0]?.trim().toLowerCase() !== accept) {
@@ -146,10 +155,10 @@ export class Connection {
   }
 
   /** The lines of a long response, as they arrive; only a newline ends a line. */
-  async *lines(path: string, accept: string, options: AnyOptions): AsyncGenerator<string, void> {
+  async *lines(path: string, accept: string, options: AnyOptions, checkpoints = false): AsyncGenerator<string, void> {
     const decoder = new TextDecoder();
     let partial = "";
-    for await (const part of this.parts(path, accept, options)) {
+    for await (const part of this.parts(path, accept, options, checkpoints)) {
       const lines = (partial + decoder.decode(part, { stream: true })).split("\n");
       partial = lines.pop() ?? "";
       yield* lines.filter(Boolean);

@@ -20,6 +20,7 @@ export {
   UnexpectedAnswer,
   WaitedTooLong,
 } from "./errors.js";
+export { Export } from "./exports.js";
 export type { FeedOptions } from "./feed.js";
 export * as codes from "./generated/codes.js";
 export type { EventData } from "./generated/events.js";

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from tools.sdk.calls import documentation, usual_codes
+from tools.sdk.calls import EXPORTED, documentation, export_name, usual_codes
 from tools.sdk.declaring import query_name
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
@@ -16,6 +17,7 @@ _OPTIONS = {"If-Match": "IfMatch", "If-None-Match": "IfNoneMatch", "Idempotency-
 _SOURCES = {
     "../batches.js": ["Batch"],
     "../connection.js": ["Connection", "Resource"],
+    "../exports.js": ["Export"],
     "../feed.js": ["Feed"],
     "../imports.js": ["ImportJobs"],
     "../options.js": ["CallOptions", "Deleted", "Fields", "IfMatch", "IfNoneMatch", "UploadOptions", "WriteOptions"],
@@ -111,6 +113,12 @@ def _listing(operation: Operation) -> Iterator[str]:
         item, options = f"{item} | IfDeleted<D>", f"{options} & Deleted<D>"
     yield from _signature(operation, generic, [*before, f"query: {options} = {{}}"], f"Pages<{item}>")
     yield f"    return this.connection.pages({_path(operation)}, query);"
+    yield "  }"
+    yield ""
+    yield from comment(EXPORTED, 2)
+    exported = replace(operation, name=export_name(operation))
+    yield from _signature(exported, generic, [*before, f"query: {options} = {{}}"], f"Export<{item}>")
+    yield f"    return this.connection.export({_path(operation)}, query);"
     yield "  }"
 
 

@@ -196,6 +196,17 @@ def _is_tombstone(members: Mapping[str, Any]) -> bool:
     return set(members) == {"id", "deleted_at", "version"} and members["deleted_at"] is not None
 
 
+def as_row(line: bytes, kind: type[T], *, tombstones: bool = False) -> T:
+    """A resource of a stream; with `tombstones`, one that has only the members of a tombstone becomes one."""
+    try:
+        if not tombstones:
+            return decode(line, kind)
+        members: dict[str, Any] = decode(line, dict[str, Any])
+        return cast("T", convert(members, Tombstone if _is_tombstone(members) else kind))
+    except msgspec.DecodeError as error:
+        raise UnexpectedAnswer("a line of the stream is not the expected resource", 200, line[:200]) from error
+
+
 class Lines:
     """Splits chunks of bytes into lines; only a newline ends a line."""
 

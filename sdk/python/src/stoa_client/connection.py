@@ -14,6 +14,7 @@ import httpx
 from stoa_client import logs
 from stoa_client.answers import Batch, Lines, Page, check_media, read_batch, read_one, read_page, refuse_body
 from stoa_client.errors import DeadlineExceeded, StoaError
+from stoa_client.exports import NDJSON, AsyncExport, Export
 from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
 from stoa_client.limiter import Limiter
 from stoa_client.pages import AsyncPages, Pages
@@ -139,9 +140,15 @@ class Connection:
 
         return Pages(read)
 
-    def parts(self, path: str, accept: str) -> Iterator[bytes]:
+    def export(self, kind: Any, path: str, query: Mapping[str, Any]) -> Export[Any]:
+        def lines(changes: Mapping[str, Any]) -> Iterator[bytes]:
+            return self.lines(path, NDJSON, query={**query, **changes}, checkpoints=True)
+
+        return Export(lines, partial(self.parts, path, query=query), kind, query, self.policy.retries)
+
+    def parts(self, path: str, accept: str, **given: Any) -> Iterator[bytes]:
         """The body of a long response, as it arrives."""
-        response = self.call("GET", path, accept=accept, stream=True)
+        response = self.call("GET", path, accept=accept, stream=True, **given)
         try:
             check_media(response, accept)
             yield from response.iter_bytes()
@@ -150,10 +157,10 @@ class Connection:
         finally:
             response.close()
 
-    def lines(self, path: str, accept: str) -> Iterator[bytes]:
+    def lines(self, path: str, accept: str, **given: Any) -> Iterator[bytes]:
         """The lines of a long response, as they arrive."""
         lines = Lines()
-        for part in self.parts(path, accept):
+        for part in self.parts(path, accept, **given):
             yield from lines.feed(part)
         yield from lines.rest()
 
@@ -256,8 +263,14 @@ class AsyncConnection:
 
         return AsyncPages(read)
 
-    async def parts(self, path: str, accept: str) -> AsyncIterator[bytes]:
-        response = await self.call("GET", path, accept=accept, stream=True)
+    def export(self, kind: Any, path: str, query: Mapping[str, Any]) -> AsyncExport[Any]:
+        def lines(changes: Mapping[str, Any]) -> AsyncIterator[bytes]:
+            return self.lines(path, NDJSON, query={**query, **changes}, checkpoints=True)
+
+        return AsyncExport(lines, partial(self.parts, path, query=query), kind, query, self.policy.retries)
+
+    async def parts(self, path: str, accept: str, **given: Any) -> AsyncIterator[bytes]:
+        response = await self.call("GET", path, accept=accept, stream=True, **given)
         try:
             check_media(response, accept)
             async for part in response.aiter_bytes():
@@ -267,9 +280,9 @@ class AsyncConnection:
         finally:
             await response.aclose()
 
-    async def lines(self, path: str, accept: str) -> AsyncIterator[bytes]:
+    async def lines(self, path: str, accept: str, **given: Any) -> AsyncIterator[bytes]:
         lines = Lines()
-        async for part in self.parts(path, accept):
+        async for part in self.parts(path, accept, **given):
             for line in lines.feed(part):
                 yield line
         for line in lines.rest():

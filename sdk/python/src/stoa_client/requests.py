@@ -49,6 +49,7 @@ def request(
     if_none_match: Any = None,
     wait_s: float = 0.0,
     stream: bool = False,
+    checkpoints: bool = False,
 ) -> Request:
     """A request to the app API; every write gets an idempotency key, so that retries are safe."""
     headers = {"accept": accept}
@@ -60,6 +61,8 @@ def request(
         headers["if-none-match"] = entity_tag(if_none_match)
     if wait_s:
         headers["prefer"] = f"wait={wait_s:.0f}"
+    if checkpoints:
+        headers["prefer"] = "checkpoints"
     content: bytes | Source | None = upload
     if body is not None:
         content = msgspec.json.encode(body)

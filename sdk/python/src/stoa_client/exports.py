@@ -1,0 +1,210 @@
+"""Whole lists as streams, which resume by themselves after a broken connection."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
+
+import msgspec
+
+from stoa_client.answers import as_row
+from stoa_client.errors import ApiError, ConnectionFailed, StoaError, Unauthorized, refusal
+
+T = TypeVar("T")
+NDJSON, CSV = "application/x-ndjson", "text/csv"
+_META, _FAILED = b'{"meta":', b'"complete":false'
+_LONGEST_PAUSE_S = 8.0
+
+
+class _Meta(msgspec.Struct):
+    cursor: str | None
+    total: int | None = None
+    complete: bool = False
+
+
+class _End(msgspec.Struct):
+    meta: _Meta
+
+
+class Progress:
+    """What is known of a stream: where it resumes, and whether it is complete."""
+
+    def __init__(self, retries: int, cursor: str | None) -> None:
+        self.cursor = cursor
+        self.total: int | None = None
+        self.complete = False
+        self.problem: Mapping[str, Any] | None = None  # that ended the stream
+        self._retries = retries
+        self._failures = 0
+        self._held: list[bytes] = []  # the rows after the last cursor; they come again if the connection breaks
+
+    def take(self, line: bytes) -> list[bytes]:
+        """The rows that a line makes final. Raises the error that ended the stream."""
+        if line.startswith(_META):
+            meta = msgspec.json.decode(line, type=_End).meta
+            self.total, self.complete = meta.total if meta.total is not None else self.total, meta.complete
+            return self._settled(meta.cursor)
+        if _FAILED in line and (problem := _problem(line)) is not None:
+            self.problem = problem
+            return self._settled(problem.get("cursor"))
+        self._held.append(line)
+        return []
+
+    def _settled(self, cursor: str | None) -> list[bytes]:
+        rows, self._held = self._held, []
+        self.cursor = cursor or self.cursor
+        if rows:
+            self._failures = 0
+        return rows
+
+    def check(self) -> None:
+        """Raise if the stream ended without its end."""
+        problem, self.problem = self.problem, None
+        if problem is not None:
+            raise refusal(int(problem["status"]), msgspec.json.encode(problem), None)
+        if not self.complete:
+            raise ConnectionFailed("the stream ended without its last line")
+
+    def pause_s(self, error: StoaError) -> float:
+        """How long to wait before the stream resumes; raises the error if it should not."""
+        self._held = []
+        self._failures += 1
+        transient = isinstance(error, (ConnectionFailed, Unauthorized)) or (
+            isinstance(error, ApiError) and error.retryable
+        )
+        if not transient or self._failures > self._retries:
+            raise error
+        return min(0.5 * 2 ** (self._failures - 1), _LONGEST_PAUSE_S)
+
+
+def _problem(line: bytes) -> dict[str, Any] | None:
+    try:
+        members: Any = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(members, dict):
+        return None
+    found = cast("dict[str, Any]", members)
+    return found if found.get("complete") is False and {"code", "status", "cursor"} <= found.keys() else None
+
+
+@contextmanager
+def _complete_file(path: str | Path) -> Generator[BinaryIO]:
+    """A file that exists only when it is complete."""
+    target = Path(path)
+    partial = target.with_name(target.name + ".part")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+class Export(Generic[T]):
+    """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
+
+    `cursor` is the place after the last resource that you got: pass it to a later export to go on there.
+    """
+
+    def __init__(
+        self,
+        lines: Callable[[Mapping[str, Any]], Iterator[bytes]],
+        parts: Callable[[str], Iterator[bytes]],
+        kind: Any,
+        query: Mapping[str, Any],
+        retries: int,
+    ) -> None:
+        self._lines = lines
+        self._parts = parts
+        self._kind = kind
+        self._tombstones = bool(query.get("include_deleted"))
+        self._progress = Progress(retries, query.get("cursor"))
+
+    @property
+    def cursor(self) -> str | None:
+        return self._progress.cursor
+
+    @property
+    def total(self) -> int | None:
+        """The number of resources in the list when the stream began; None until it has ended."""
+        return self._progress.total
+
+    def rows(self) -> Iterator[bytes]:
+        """The resources as JSON."""
+        progress = self._progress
+        while not progress.complete:
+            try:
+                for line in self._lines({"cursor": progress.cursor}):
+                    yield from progress.take(line)
+                progress.check()
+            except StoaError as error:
+                time.sleep(progress.pause_s(error))
+
+    def __iter__(self) -> Iterator[T]:
+        for row in self.rows():
+            yield as_row(row, self._kind, tombstones=self._tombstones)
+
+    def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
+        """Write all resources to a file, which exists only when it is complete; returns its size in bytes."""
+        with _complete_file(path) as file:
+            if format == "csv":
+                for part in self._parts(CSV):
+                    file.write(part)
+            else:
+                for row in self.rows():
+                    file.write(row + b"\n")
+            return file.tell()
+
+
+class AsyncExport(Generic[T]):
+    """All resources of a list, read as a stream with `async for`."""
+
+    def __init__(
+        self,
+        lines: Callable[[Mapping[str, Any]], AsyncIterator[bytes]],
+        parts: Callable[[str], AsyncIterator[bytes]],
+        kind: Any,
+        query: Mapping[str, Any],
+        retries: int,
+    ) -> None:
+        self._lines = lines
+        self._parts = parts
+        self._kind = kind
+        self._tombstones = bool(query.get("include_deleted"))
+        self._progress = Progress(retries, query.get("cursor"))
+
+    @property
+    def cursor(self) -> str | None:
+        return self._progress.cursor
+
+    @property
+    def total(self) -> int | None:
+        return self._progress.total
+
+    async def rows(self) -> AsyncIterator[bytes]:
+        progress = self._progress
+        while not progress.complete:
+            try:
+                async for line in self._lines({"cursor": progress.cursor}):
+                    for row in progress.take(line):
+                        yield row
+                progress.check()
+            except StoaError as error:
+                await asyncio.sleep(progress.pause_s(error))
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for row in self.rows():
+            yield as_row(row, self._kind, tombstones=self._tombstones)
+
+    async def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
+        with _complete_file(path) as file:
+            if format == "csv":
+                async for part in self._parts(CSV):
+                    file.write(part)
+            else:
+                async for row in self.rows():
+                    file.write(row + b"\n")
+            return file.tell()

@@ -1,0 +1,86 @@
+/** Whole lists as streams, which resume by themselves after a broken connection. */
+import { ApiError, ConnectionFailed, Unauthorized } from "./errors.js";
+import { refusal } from "./problems.js";
+import { sleep } from "./sleep.js";
+
+const LONGEST_PAUSE_MS = 8000;
+
+/** Opens the stream after a cursor, and yields its lines. */
+export type Lines = (cursor: string | undefined) => AsyncIterable<string>;
+
+/**
+ * All resources of a list, read as a stream with `for await`. It resumes after a broken connection, and throws if it cannot be
+ * completed.
+ */
+export class Export<T> implements AsyncIterable<T> {
+  readonly #lines: Lines;
+  readonly #retries: number;
+  readonly #signal: AbortSignal | undefined;
+  #cursor: string | undefined;
+  #total: number | undefined;
+
+  constructor(lines: Lines, retries: number, cursor?: string, signal?: AbortSignal) {
+    this.#lines = lines;
+    this.#retries = retries;
+    this.#cursor = cursor;
+    this.#signal = signal;
+  }
+
+  /** The place after the last resource that you got. Pass it to a later export to go on there. */
+  get cursor(): string | undefined {
+    return this.#cursor;
+  }
+
+  /** The number of resources in the list when the stream began; undefined until it has ended. */
+  get total(): number | undefined {
+    return this.#total;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    for (let failures = 0, complete = false; !complete; ) {
+      // The rows after the last cursor; they come again if the connection breaks.
+      let held: T[] = [];
+      try {
+        for await (const line of this.#lines(this.#cursor)) {
+          const row = JSON.parse(line) as Record<string, unknown>;
+          const end = endOf(line, row);
+          if (!end) {
+            held.push(row as T);
+            continue;
+          }
+          const settled = held;
+          held = [];
+          this.#cursor = (end["cursor"] as string | null) ?? this.#cursor;
+          if (settled.length) failures = 0;
+          yield* settled;
+          if ("code" in end) throw refusal({ status: end["status"] as number, headers: new Headers(), text: line });
+          this.#total = (end["total"] as number | undefined) ?? this.#total;
+          complete = end["complete"] === true;
+        }
+        if (!complete) throw new ConnectionFailed("the stream ended without its last line");
+      } catch (error) {
+        failures += 1;
+        if (!isTransient(error) || failures > this.#retries) throw error;
+        await sleep(Math.min(500 * 2 ** (failures - 1), LONGEST_PAUSE_MS), this.#signal);
+      }
+    }
+  }
+
+  /** All resources in one array. */
+  async toArray(): Promise<T[]> {
+    const all: T[] = [];
+    for await (const each of this) all.push(each);
+    return all;
+  }
+}
+
+/** What a line says about the stream: the content of `meta`, or the problem that ended it; undefined for a resource. */
+function endOf(line: string, row: Record<string, unknown>): Record<string, unknown> | undefined {
+  if (line.startsWith('{"meta":')) return row["meta"] as Record<string, unknown>;
+  return row["complete"] === false && "code" in row && "cursor" in row ? row : undefined;
+}
+
+function isTransient(error: unknown): boolean {
+  if (error instanceof ConnectionFailed || error instanceof Unauthorized || error instanceof SyntaxError) return true;
+  return error instanceof ApiError && error.retryable;
+}

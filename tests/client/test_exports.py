@@ -1,0 +1,127 @@
+"""Exports: whole lists as streams, which resume after a broken connection and raise without their end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from stoa_client import AsyncClient, Client, ConnectionFailed, Tombstone, codes
+
+ROWS = [b'{"id":%d,"name":"Mug %d"}\n' % (n, n) for n in range(6)]
+
+
+def checkpoint(cursor: str) -> bytes:
+    return b'{"meta":{"count":1,"cursor":"%s"}}\n' % cursor.encode()
+
+
+END = b'{"meta":{"total":6,"count":6,"cursor":"end","complete":true}}\n'
+
+
+def failed(code: str, status: int, cursor: str, *, retryable: bool) -> bytes:
+    text = (
+        '{"type":"t","title":"t","status":%d,"detail":"d","code":"%s","retryable":%s,"complete":false,"cursor":"%s"}\n'
+    )
+    return (text % (status, code, str(retryable).lower(), cursor)).encode()
+
+
+class Answers:
+    """A service that answers each request for a stream with the next of these bodies; an exception breaks the connection."""
+
+    def __init__(self, *bodies: list[bytes | Exception]) -> None:
+        self._bodies = iter(bodies)
+        self.cursors: list[str | None] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/oauth/token"):
+            return httpx.Response(200, json={"access_token": "stoa_at_x", "token_type": "Bearer", "expires_in": 3600})
+        assert request.headers["prefer"] == "checkpoints"
+        self.cursors.append(request.url.params.get("cursor"))
+
+        def content() -> Iterator[bytes]:
+            for part in next(self._bodies):
+                if isinstance(part, Exception):
+                    raise part
+                yield part
+
+        return httpx.Response(200, headers={"content-type": "application/x-ndjson"}, content=content())
+
+
+BROKEN = httpx.RemoteProtocolError("the peer closed the connection")
+
+
+def reading(answers: Answers) -> list[int]:
+    """The ids of the products that a client reads."""
+    http = httpx.Client(transport=httpx.MockTransport(answers))
+    with Client("http://shop.example", client_id="a", client_secret="b", http=http) as client:
+        return [each.id for each in client.products.export(fields=["id", "name"])]
+
+
+def test_a_broken_connection_is_resumed_at_the_last_checkpoint() -> None:
+    answers = Answers(
+        [*ROWS[:2], checkpoint("two"), *ROWS[2:4], BROKEN], [*ROWS[2:4], checkpoint("four"), ROWS[4][:9], BROKEN], [*ROWS[4:], END]
+    )  # fmt: skip
+    assert reading(answers) == [0, 1, 2, 3, 4, 5]
+    assert answers.cursors == [None, "two", "four"]
+
+
+def test_a_stream_that_ends_with_a_problem_is_resumed_at_its_cursor() -> None:
+    answers = Answers([*ROWS[:3], failed("unavailable", 503, "three", retryable=True)], [*ROWS[3:], END])
+    assert reading(answers) == [0, 1, 2, 3, 4, 5]
+    assert answers.cursors == [None, "three"]
+
+
+def test_a_stream_that_cannot_go_on_raises_its_problem() -> None:
+    with pytest.raises(codes.AppNotInstalled):
+        reading(Answers([*ROWS[:3], failed("app_not_installed", 403, "three", retryable=False)]))
+
+
+def test_a_stream_without_its_end_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with pytest.raises(ConnectionFailed, match="without its last line"):
+        reading(Answers(*[[*ROWS]] * 5))
+
+
+def stock(client: Client, count: int) -> None:
+    for start in range(0, count, 100):
+        items = [
+            {"op": "create", "data": {"name": f"Mug {n}", "price": "1.00"}}
+            for n in range(start, min(start + 100, count))
+        ]
+        client.request("POST", "/products/batch", body={"items": items})
+
+
+def test_an_export_contains_every_resource(client: Client) -> None:
+    stock(client, 300)
+    export = client.products.export()
+    assert [product.name for product in export] == [f"Mug {n}" for n in range(300)]
+    assert export.total == 300
+    client.products.create(name="Late", price="1.00")
+    assert [product.name for product in client.products.export(cursor=export.cursor)] == ["Late"]
+    first = next(iter(client.products.export(fields=["name"])))
+    assert first.name == "Mug 0"
+
+
+def test_deleted_resources_are_tombstones(client: Client) -> None:
+    kept, deleted = (client.products.create(name=name, price="1.00") for name in ("Kept", "Deleted"))
+    client.products.delete(deleted.id)
+    found = list(client.products.export(include_deleted=True))
+    assert [each.id for each in found] == [kept.id, deleted.id]
+    assert isinstance(found[1], Tombstone)
+
+
+def test_an_export_is_written_to_a_file(client: Client, tmp_path: Path) -> None:
+    stock(client, 3)
+    size = client.products.export().to_file(tmp_path / "products.ndjson")
+    lines = (tmp_path / "products.ndjson").read_bytes().splitlines()
+    assert (len(lines), size) == (3, sum(len(line) + 1 for line in lines))
+    client.products.export(fields=["id", "name"]).to_file(tmp_path / "products.csv", format="csv")
+    assert (tmp_path / "products.csv").read_text().startswith("id,name,")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["products.csv", "products.ndjson"]
+
+
+async def test_an_export_is_read_with_an_event_loop(client: Client, async_client: AsyncClient, tmp_path: Path) -> None:
+    stock(client, 3)
+    assert [product.name async for product in async_client.products.export()] == ["Mug 0", "Mug 1", "Mug 2"]
+    await async_client.products.export().to_file(tmp_path / "products.ndjson")
+    assert (tmp_path / "products.ndjson").read_bytes().count(b"\n") == 3
