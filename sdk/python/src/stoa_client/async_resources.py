@@ -8,6 +8,7 @@ from urllib.parse import quote
 from stoa_client import inputs, models
 from stoa_client.answers import Batch, Model, Tombstone
 from stoa_client.connection import AsyncConnection, AsyncResource
+from stoa_client.exports import AsyncExport
 from stoa_client.feed import AsyncFeed
 from stoa_client.imports import AsyncImportJobs
 from stoa_client.pages import AsyncPages
@@ -189,6 +190,47 @@ class AsyncProductsVariants(AsyncResource):
             {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
+    ) -> AsyncExport[models.Variant]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
+    ) -> AsyncExport[models.Variant | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncExport[models.PartialVariant]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncExport[models.PartialVariant | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialVariant if fields is not None else models.Variant,
+            "/products/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
     async def update_many(
         self, *, idempotency_key: str | None = None, **body: Unpack[inputs.VariantBatch]
     ) -> Batch[models.Variant]:
@@ -258,6 +300,65 @@ class AsyncProductsVariants(AsyncResource):
         Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialVariant if fields is not None else models.Variant,
+            f"/products/{product_id}/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncExport[models.Variant]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncExport[models.Variant | Tombstone]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncExport[models.PartialVariant]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncExport[models.PartialVariant | Tombstone]: ...
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialVariant if fields is not None else models.Variant,
             f"/products/{product_id}/variants",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -456,6 +557,33 @@ class AsyncProductsInventoryAdjustments(AsyncResource):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, *, fields: None = None, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]
+    ) -> AsyncExport[models.LedgerEntry]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField],
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> AsyncExport[models.PartialLedgerEntry]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField] | None = None,
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
+            "/products/inventory/adjustments",
+            {**query, "fields": fields},
+        )
+
 
 class AsyncProductsInventory(AsyncResource):
     """Calls of `client.products.inventory`."""
@@ -509,6 +637,51 @@ class AsyncProductsInventory(AsyncResource):
         Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialStockLevel if fields is not None else models.StockLevel,
+            "/products/inventory",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export(
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncExport[models.StockLevel]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
+    ) -> AsyncExport[models.StockLevel | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncExport[models.PartialStockLevel]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncExport[models.PartialStockLevel | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialStockLevel if fields is not None else models.StockLevel,
             "/products/inventory",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -585,6 +758,47 @@ class AsyncProducts(AsyncResource):
         Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialProduct if fields is not None else models.Product,
+            "/products",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
+    ) -> AsyncExport[models.Product]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
+    ) -> AsyncExport[models.Product | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncExport[models.PartialProduct]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncExport[models.PartialProduct | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialProduct if fields is not None else models.Product,
             "/products",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -892,6 +1106,37 @@ class AsyncOrdersComments(AsyncResource):
         )
 
     @overload
+    def export(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderCommentsQuery]
+    ) -> AsyncExport[models.Comment]: ...
+    @overload
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> AsyncExport[models.PartialComment]: ...
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField] | None = None,
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialComment if fields is not None else models.Comment,
+            f"/orders/{order_id}/comments",
+            {**query, "fields": fields},
+        )
+
+    @overload
     async def create(
         self,
         order_id: int,
@@ -974,6 +1219,37 @@ class AsyncOrdersDuplicates(AsyncResource):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderDuplicatesQuery]
+    ) -> AsyncExport[models.Duplicate]: ...
+    @overload
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField],
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> AsyncExport[models.PartialDuplicate]: ...
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField] | None = None,
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialDuplicate if fields is not None else models.Duplicate,
+            f"/orders/{order_id}/duplicates",
+            {**query, "fields": fields},
+        )
+
 
 class AsyncOrders(AsyncResource):
     """Calls of `client.orders`."""
@@ -1001,6 +1277,23 @@ class AsyncOrders(AsyncResource):
         Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
+        )
+
+    @overload
+    def export(self, *, fields: None = None, **query: Unpack[inputs.ListOrdersQuery]) -> AsyncExport[models.Order]: ...
+    @overload
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField], **query: Unpack[inputs.ListOrdersQuery]
+    ) -> AsyncExport[models.PartialOrder]: ...
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField] | None = None, **query: Unpack[inputs.ListOrdersQuery]
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
         )
 
@@ -1575,6 +1868,51 @@ class AsyncCustomers(AsyncResource):
         )
 
     @overload
+    def export(
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncExport[models.Customer]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
+    ) -> AsyncExport[models.Customer | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncExport[models.PartialCustomer]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncExport[models.PartialCustomer | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialCustomer if fields is not None else models.Customer,
+            "/customers",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
     async def create(
         self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewCustomer]
     ) -> models.Customer: ...
@@ -1776,6 +2114,37 @@ class AsyncWebhooksDeliveries(AsyncFeed):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, webhook_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListWebhookDeliveriesQuery]
+    ) -> AsyncExport[models.Delivery]: ...
+    @overload
+    def export(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField],
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> AsyncExport[models.PartialDelivery]: ...
+    def export(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField] | None = None,
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialDelivery if fields is not None else models.Delivery,
+            f"/webhooks/{webhook_id}/deliveries",
+            {**query, "fields": fields},
+        )
+
 
 class AsyncWebhooks(AsyncResource):
     """Calls of `client.webhooks`."""
@@ -1801,6 +2170,25 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
+        )
+
+    @overload
+    def export(
+        self, *, fields: None = None, **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> AsyncExport[models.Webhook]: ...
+    @overload
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField], **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> AsyncExport[models.PartialWebhook]: ...
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField] | None = None, **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> AsyncExport[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
         )
 

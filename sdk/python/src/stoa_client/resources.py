@@ -8,6 +8,7 @@ from urllib.parse import quote
 from stoa_client import inputs, models
 from stoa_client.answers import Batch, Model, Tombstone
 from stoa_client.connection import Connection, Resource
+from stoa_client.exports import Export
 from stoa_client.feed import Feed
 from stoa_client.imports import ImportJobs
 from stoa_client.pages import Pages
@@ -189,6 +190,47 @@ class ProductsVariants(Resource):
             {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListVariantsQuery]
+    ) -> Export[models.Variant]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListVariantsQuery]
+    ) -> Export[models.Variant | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Export[models.PartialVariant]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Export[models.PartialVariant | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListVariantsQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialVariant if fields is not None else models.Variant,
+            "/products/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
     def update_many(
         self, *, idempotency_key: str | None = None, **body: Unpack[inputs.VariantBatch]
     ) -> Batch[models.Variant]:
@@ -258,6 +300,65 @@ class ProductsVariants(Resource):
         Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialVariant if fields is not None else models.Variant,
+            f"/products/{product_id}/variants",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Export[models.Variant]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: None = None,
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Export[models.Variant | Tombstone]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Export[models.PartialVariant]: ...
+    @overload
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Export[models.PartialVariant | Tombstone]: ...
+    def export_of_product(
+        self,
+        product_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.VariantField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductVariantsQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialVariant if fields is not None else models.Variant,
             f"/products/{product_id}/variants",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -456,6 +557,33 @@ class ProductsInventoryAdjustments(Resource):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, *, fields: None = None, **query: Unpack[inputs.ListInventoryAdjustmentsQuery]
+    ) -> Export[models.LedgerEntry]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField],
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> Export[models.PartialLedgerEntry]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.LedgerEntryField] | None = None,
+        **query: Unpack[inputs.ListInventoryAdjustmentsQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialLedgerEntry if fields is not None else models.LedgerEntry,
+            "/products/inventory/adjustments",
+            {**query, "fields": fields},
+        )
+
 
 class ProductsInventory(Resource):
     """Calls of `client.products.inventory`."""
@@ -509,6 +637,51 @@ class ProductsInventory(Resource):
         Requires the scope `inventory:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialStockLevel if fields is not None else models.StockLevel,
+            "/products/inventory",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export(
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Export[models.StockLevel]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListInventoryQuery]
+    ) -> Export[models.StockLevel | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Export[models.PartialStockLevel]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Export[models.PartialStockLevel | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.StockLevelField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListInventoryQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialStockLevel if fields is not None else models.StockLevel,
             "/products/inventory",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -585,6 +758,47 @@ class Products(Resource):
         Requires the scope `products:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialProduct if fields is not None else models.Product,
+            "/products",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[False] = False, **query: Unpack[inputs.ListProductsQuery]
+    ) -> Export[models.Product]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListProductsQuery]
+    ) -> Export[models.Product | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Export[models.PartialProduct]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Export[models.PartialProduct | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.ProductField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListProductsQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialProduct if fields is not None else models.Product,
             "/products",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
@@ -890,6 +1104,37 @@ class OrdersComments(Resource):
         )
 
     @overload
+    def export(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderCommentsQuery]
+    ) -> Export[models.Comment]: ...
+    @overload
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField],
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> Export[models.PartialComment]: ...
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.CommentField] | None = None,
+        **query: Unpack[inputs.ListOrderCommentsQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialComment if fields is not None else models.Comment,
+            f"/orders/{order_id}/comments",
+            {**query, "fields": fields},
+        )
+
+    @overload
     def create(
         self,
         order_id: int,
@@ -972,6 +1217,37 @@ class OrdersDuplicates(Resource):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, order_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListOrderDuplicatesQuery]
+    ) -> Export[models.Duplicate]: ...
+    @overload
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField],
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> Export[models.PartialDuplicate]: ...
+    def export(
+        self,
+        order_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DuplicateField] | None = None,
+        **query: Unpack[inputs.ListOrderDuplicatesQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialDuplicate if fields is not None else models.Duplicate,
+            f"/orders/{order_id}/duplicates",
+            {**query, "fields": fields},
+        )
+
 
 class Orders(Resource):
     """Calls of `client.orders`."""
@@ -999,6 +1275,23 @@ class Orders(Resource):
         Requires the scope `orders:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
+        )
+
+    @overload
+    def export(self, *, fields: None = None, **query: Unpack[inputs.ListOrdersQuery]) -> Export[models.Order]: ...
+    @overload
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField], **query: Unpack[inputs.ListOrdersQuery]
+    ) -> Export[models.PartialOrder]: ...
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.OrderField] | None = None, **query: Unpack[inputs.ListOrdersQuery]
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialOrder if fields is not None else models.Order, "/orders", {**query, "fields": fields}
         )
 
@@ -1573,6 +1866,51 @@ class Customers(Resource):
         )
 
     @overload
+    def export(
+        self,
+        *,
+        fields: None = None,
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Export[models.Customer]: ...
+    @overload
+    def export(
+        self, *, fields: None = None, include_deleted: Literal[True], **query: Unpack[inputs.ListCustomersQuery]
+    ) -> Export[models.Customer | Tombstone]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[False] = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Export[models.PartialCustomer]: ...
+    @overload
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField],
+        include_deleted: Literal[True],
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Export[models.PartialCustomer | Tombstone]: ...
+    def export(
+        self,
+        *,
+        fields: inputs.OneOrMore[inputs.CustomerField] | None = None,
+        include_deleted: bool = False,
+        **query: Unpack[inputs.ListCustomersQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialCustomer if fields is not None else models.Customer,
+            "/customers",
+            {**query, "include_deleted": include_deleted or None, "fields": fields},
+        )
+
+    @overload
     def create(
         self, *, fields: None = None, idempotency_key: str | None = None, **body: Unpack[inputs.NewCustomer]
     ) -> models.Customer: ...
@@ -1772,6 +2110,37 @@ class WebhooksDeliveries(Feed):
             {**query, "fields": fields},
         )
 
+    @overload
+    def export(
+        self, webhook_id: int, /, *, fields: None = None, **query: Unpack[inputs.ListWebhookDeliveriesQuery]
+    ) -> Export[models.Delivery]: ...
+    @overload
+    def export(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField],
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> Export[models.PartialDelivery]: ...
+    def export(
+        self,
+        webhook_id: int,
+        /,
+        *,
+        fields: inputs.OneOrMore[inputs.DeliveryField] | None = None,
+        **query: Unpack[inputs.ListWebhookDeliveriesQuery],
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
+            models.PartialDelivery if fields is not None else models.Delivery,
+            f"/webhooks/{webhook_id}/deliveries",
+            {**query, "fields": fields},
+        )
+
 
 class Webhooks(Resource):
     """Calls of `client.webhooks`."""
@@ -1797,6 +2166,23 @@ class Webhooks(Resource):
         Requires the scope `webhooks:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """
         return self._connection.pages(
+            models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
+        )
+
+    @overload
+    def export(self, *, fields: None = None, **query: Unpack[inputs.ListWebhooksQuery]) -> Export[models.Webhook]: ...
+    @overload
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField], **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> Export[models.PartialWebhook]: ...
+    def export(
+        self, *, fields: inputs.OneOrMore[inputs.WebhookField] | None = None, **query: Unpack[inputs.ListWebhooksQuery]
+    ) -> Export[Any]:
+        """Read the whole list as a stream, which resumes by itself after a broken connection.
+
+        Takes the parameters of the list, except `limit` and `page`.
+        """
+        return self._connection.export(
             models.PartialWebhook if fields is not None else models.Webhook, "/webhooks", {**query, "fields": fields}
         )
 

@@ -4,6 +4,7 @@ import type * as models from "./models.js";
 import type { Batch } from "../batches.js";
 import { Resource } from "../connection.js";
 import type { Connection } from "../connection.js";
+import type { Export } from "../exports.js";
 import { Feed } from "../feed.js";
 import { ImportJobs } from "../imports.js";
 import type { CallOptions, Deleted, Fields, IfMatch, IfNoneMatch, UploadOptions, WriteOptions } from "../options.js";
@@ -68,6 +69,17 @@ export class ProductsVariants extends Resource {
   }
 
   /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Variant = never, D extends boolean = false>(
+    query: inputs.ListVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
+  ): Export<Only<models.Variant, F> | IfDeleted<D>> {
+    return this.connection.export("/products/variants", query);
+  }
+
+  /**
    * Update up to 250 variants of any products.
    *
    * Each item names its variant by `id` or `sku` and contains a merge patch. With `if_version`, it applies only to
@@ -90,6 +102,18 @@ export class ProductsVariants extends Resource {
     query: inputs.ListProductVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
   ): Pages<Only<models.Variant, F> | IfDeleted<D>> {
     return this.connection.pages(`/products/${productId}/variants`, query);
+  }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  exportOfProduct<F extends keyof models.Variant = never, D extends boolean = false>(
+    productId: number,
+    query: inputs.ListProductVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
+  ): Export<Only<models.Variant, F> | IfDeleted<D>> {
+    return this.connection.export(`/products/${productId}/variants`, query);
   }
 
   /**
@@ -162,6 +186,17 @@ export class ProductsInventoryAdjustments extends Resource {
   ): Pages<Only<models.LedgerEntry, F>> {
     return this.connection.pages("/products/inventory/adjustments", query);
   }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.LedgerEntry = never>(
+    query: inputs.ListInventoryAdjustmentsQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.LedgerEntry, F>> {
+    return this.connection.export("/products/inventory/adjustments", query);
+  }
 }
 
 /** The calls of `client.products.inventory`. */
@@ -187,6 +222,17 @@ export class ProductsInventory extends Resource {
     query: inputs.ListInventoryQuery & Fields<F> & CallOptions & Deleted<D> = {},
   ): Pages<Only<models.StockLevel, F> | IfDeleted<D>> {
     return this.connection.pages("/products/inventory", query);
+  }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.StockLevel = never, D extends boolean = false>(
+    query: inputs.ListInventoryQuery & Fields<F> & CallOptions & Deleted<D> = {},
+  ): Export<Only<models.StockLevel, F> | IfDeleted<D>> {
+    return this.connection.export("/products/inventory", query);
   }
 
   /**
@@ -234,6 +280,17 @@ export class Products extends Resource {
     query: inputs.ListProductsQuery & Fields<F> & CallOptions & Deleted<D> = {},
   ): Pages<Only<models.Product, F> | IfDeleted<D>> {
     return this.connection.pages("/products", query);
+  }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Product = never, D extends boolean = false>(
+    query: inputs.ListProductsQuery & Fields<F> & CallOptions & Deleted<D> = {},
+  ): Export<Only<models.Product, F> | IfDeleted<D>> {
+    return this.connection.export("/products", query);
   }
 
   /**
@@ -367,6 +424,18 @@ export class OrdersComments extends Resource {
   }
 
   /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Comment = never>(
+    orderId: number,
+    query: inputs.ListOrderCommentsQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.Comment, F>> {
+    return this.connection.export(`/orders/${orderId}/comments`, query);
+  }
+
+  /**
    * Add a comment to an order's timeline.
    *
    * Comments cannot be changed. A comment is internal to the store unless `visibility` is `customer`.
@@ -399,6 +468,18 @@ export class OrdersDuplicates extends Resource {
   ): Pages<Only<models.Duplicate, F>> {
     return this.connection.pages(`/orders/${orderId}/duplicates`, query);
   }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Duplicate = never>(
+    orderId: number,
+    query: inputs.ListOrderDuplicatesQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.Duplicate, F>> {
+    return this.connection.export(`/orders/${orderId}/duplicates`, query);
+  }
 }
 
 /** The calls of `client.orders`. */
@@ -426,6 +507,17 @@ export class Orders extends Resource {
     query: inputs.ListOrdersQuery & Fields<F> & CallOptions = {},
   ): Pages<Only<models.Order, F>> {
     return this.connection.pages("/orders", query);
+  }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Order = never>(
+    query: inputs.ListOrdersQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.Order, F>> {
+    return this.connection.export("/orders", query);
   }
 
   /**
@@ -661,6 +753,17 @@ export class Customers extends Resource {
   }
 
   /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Customer = never, D extends boolean = false>(
+    query: inputs.ListCustomersQuery & Fields<F> & CallOptions & Deleted<D> = {},
+  ): Export<Only<models.Customer, F> | IfDeleted<D>> {
+    return this.connection.export("/customers", query);
+  }
+
+  /**
    * Create a customer.
    *
    * `email` or `phone` is required. Addresses and metadata can be sent inline. The first address becomes the
@@ -755,6 +858,18 @@ export class WebhooksDeliveries extends Feed {
   ): Pages<Only<models.Delivery, F>> {
     return this.connection.pages(`/webhooks/${webhookId}/deliveries`, query);
   }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Delivery = never>(
+    webhookId: number,
+    query: inputs.ListWebhookDeliveriesQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.Delivery, F>> {
+    return this.connection.export(`/webhooks/${webhookId}/deliveries`, query);
+  }
 }
 
 /** The calls of `client.webhooks`. */
@@ -778,6 +893,17 @@ export class Webhooks extends Resource {
     query: inputs.ListWebhooksQuery & Fields<F> & CallOptions = {},
   ): Pages<Only<models.Webhook, F>> {
     return this.connection.pages("/webhooks", query);
+  }
+
+  /**
+   * Read the whole list as a stream, which resumes by itself after a broken connection.
+   *
+   * Takes the parameters of the list, except `limit` and `page`.
+   */
+  export<F extends keyof models.Webhook = never>(
+    query: inputs.ListWebhooksQuery & Fields<F> & CallOptions = {},
+  ): Export<Only<models.Webhook, F>> {
+    return this.connection.export("/webhooks", query);
   }
 
   /**
