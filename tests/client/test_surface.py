@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tools.sdk.calls import export_name
 from tools.sdk.__main__ import CLIENT, description, modules
+from tools.sdk.calls import export_name
 from tools.sdk.surface import Operation, operations
 
 from stoa_client import AsyncClient, Client

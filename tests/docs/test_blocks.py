@@ -121,6 +121,15 @@ COVERED = [
         "",
         "webhooks/test_guide.py::test_every_example_matches_the_response",
     ),
+    Coverage(
+        "exports.md", "http ndjson", "", "rest/test_exports_guide.py::test_the_requests_of_the_guide_answer_as_shown"
+    ),
+    Coverage(
+        "exports.md",
+        "json",
+        "",
+        "rest/test_exports_guide.py::test_the_last_line_of_a_stream_that_fails_is_the_shown_problem",
+    ),
     Coverage("webhooks.md", "javascript php", "", VERIFYING),
     Coverage("webhooks.md", "bash", "openssl", VERIFYING),
     Coverage("webhooks.md", "python", "def verify(", VERIFYING),

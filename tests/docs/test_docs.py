@@ -116,7 +116,7 @@ def test_documented_metrics_and_log_fields_match_the_code() -> None:
 
 def test_every_background_duty_is_documented_with_its_interval() -> None:
     def runs(duty: Duty) -> str:
-        interval = "always" if duty.every is None else f"every {duty.every:.0f} seconds"
+        interval = "always" if duty.every is None else f"every {duty.every:.0f} second{'' if duty.every == 1 else 's'}"
         return f"{interval}, with `STOA_SMTP_URL" if duty.sends_mail else interval
 
     section = prose(OPERATIONS / "running.md").partition("| Duty | Runs |")[2].partition("\n\n")[0]

@@ -173,3 +173,6 @@ class HistoricalOrders(msgspec.Struct, forbid_unknown_fields=True):
         ),
     ]
     send_events: Annotated[bool, _SEND_EVENTS] = False
+
+
+HISTORICAL = (HistoricalOrder, HistoricalOrders)

@@ -23,11 +23,9 @@ def hold_until(expires_at: datetime | None, hold_for: int | None, moment: dateti
 
 
 def hold_orders(placements: Sequence[Placement], moment: datetime) -> dict[Call, Refusal]:
-    """Set the ends of the holds of new orders; returns the refusals."""
+    """Set the ends of the holds of new orders that ask for one; returns the refusals."""
     refusals: dict[Call, Refusal] = {}
     for each in placements:
-        if each.expires_at is None and each.hold_for is None:
-            continue
         try:
             each.order.expires_at = hold_until(each.expires_at, each.hold_for, moment)
         except Refusal as refusal:

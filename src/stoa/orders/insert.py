@@ -66,6 +66,10 @@ class Placement(msgspec.Struct, kw_only=True, eq=False):
     reject_suspected_duplicates: bool = False
     suspects: list[Suspect] = []
 
+    @property
+    def held(self) -> bool:
+        return self.expires_at is not None or self.hold_for is not None
+
 
 async def number(autocommit: Executor, store_id: int, placements: Sequence[Placement]) -> datetime:
     """Number orders and draw their ids and those of their lines; returns the time of placement.

@@ -11,7 +11,7 @@ from stoa.db.errors import PostgresError, StaleTransaction, violates
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.orders import queries
-from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
+from stoa.orders.bodies import READ_CUSTOMERS
 from stoa.orders.contract import Order
 from stoa.orders.documents import OrderState, actor_of, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, draft, external_id_taken, offers_of
@@ -20,7 +20,7 @@ from stoa.orders.historical_bodies import MOST_ORDERS, HistoricalLine, Historica
 from stoa.orders.history import Origin, add_history
 from stoa.orders.insert import Placement, insert
 from stoa.orders.line_items import NewLine
-from stoa.orders.placement import Outcome, customers_of, place_orders
+from stoa.orders.placement import Outcome, customers_of, placing
 from stoa.orders.rules import traits_of
 from stoa.products.stock_locations import active_locations
 from stoa.rest.batch import Batch, done, failed, numbered
@@ -28,8 +28,6 @@ from stoa.rest.call import Call, Store, Subject
 from stoa.rest.checks import validation_failed
 from stoa.rest.endpoint import Created, One
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-
-Body = NewOrder | HistoricalOrder | HistoricalOrders
 
 
 class NumberTaken(Refusal):
@@ -46,20 +44,14 @@ class Moved(msgspec.Struct):
     customer: FoundCustomer | None
 
 
-async def place_all(db: Executor, requests: Sequence[tuple[Call, Body]]) -> list[Outcome | Batch[Order] | None]:
-    """Place the orders of one store: new ones together, historical ones call by call."""
-    outcomes: dict[int, Outcome | Batch[Order] | None] = {}
-    new: dict[int, tuple[Call, NewOrder]] = {}
-    for index, (call, body) in enumerate(requests):
-        if isinstance(body, HistoricalOrders):
-            outcomes[index] = await _move_many(db, call, body)
-        elif isinstance(body, HistoricalOrder):
-            outcomes[index] = await _move_one(db, call, body)
-        else:
-            new[index] = (call, body)
-    if new:
-        outcomes.update(zip(new, await place_orders(db, list(new.values())), strict=True))
-    return [outcomes[index] for index in range(len(requests))]
+async def move(db: Executor, call: Call, body: HistoricalOrder | HistoricalOrders) -> Outcome | Batch[Order]:
+    """Store the historical orders of one call."""
+    if isinstance(body, HistoricalOrders):
+        return await _move_many(db, call, body)
+    return await _move_one(db, call, body)
+
+
+place_all = placing(move)
 
 
 async def _move_one(db: Executor, call: Call, body: HistoricalOrder) -> Outcome:

@@ -1,10 +1,10 @@
 """Places orders: one pipeline over a list of orders, from request bodies to stored documents. One order is a list of one."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UnsetType
@@ -21,6 +21,7 @@ from stoa.orders.contract import HOLDING, DuplicateOrderSuspected, Order
 from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
+from stoa.orders.historical_bodies import HISTORICAL
 from stoa.orders.holds import hold_orders
 from stoa.orders.insert import Placement, Suspect, allocate, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
@@ -34,6 +35,20 @@ MOST_SUSPECTS = 10
 
 Request = tuple[Call, NewOrder]
 Outcome = Created[Order] | One[Order] | Refusal
+Move = Callable[[Executor, Call, Any], Awaitable[Any]]
+
+
+def placing(move: Move) -> Callable[[Executor, Sequence[tuple[Call, Any]]], Awaitable[list[Any]]]:
+    """Place the orders of one store: new ones together, historical ones call by call, which `move` stores."""
+
+    async def place_all(db: Executor, requests: Sequence[tuple[Call, Any]]) -> list[Any]:
+        outcomes = {n: await move(db, *each) for n, each in enumerate(requests) if isinstance(each[1], HISTORICAL)}
+        new = {n: each for n, each in enumerate(requests) if n not in outcomes}
+        if new:
+            outcomes.update(zip(new, await place_orders(db, list(new.values())), strict=True))
+        return [outcomes[n] for n in range(len(requests))]
+
+    return place_all
 
 
 async def place_orders(db: Executor, requests: Sequence[Request]) -> list[Outcome | None]:
@@ -98,7 +113,8 @@ async def place(db: Executor, placements: Sequence[Placement], offers: Offers) -
     outcomes: dict[int, Outcome] = {}
     outcomes.update(zip(stored, await _store(db, list(stored.values()), elsewhere=offers.elsewhere), strict=True))
     short = await allocate(db, list(dry_runs.values()), elsewhere=offers.elsewhere, lock=False)
-    refused = {**short, **hold_orders(list(dry_runs.values()), now)}
+    held = [each for each in dry_runs.values() if each.held]
+    refused = {**short, **(hold_orders(held, now) if held else {})}
     outcomes.update({index: refused.get(each.call) or _dry_run(each, now) for index, each in dry_runs.items()})
     outcomes.update({index: refusal() for index, refusal in refusals.items()})
     return [outcomes[index] for index in range(len(placements))]
@@ -302,7 +318,8 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
     call = placements[0].call
     await _create_customers(db, placements)
     moment = await number(call.autocommit, call.store_id, placements)
-    if unheld := hold_orders(placements, moment):
+    held = [each for each in placements if each.held]
+    if held and (unheld := hold_orders(held, moment)):
         raise RefusedCalls(unheld)
     for each in placements:
         each.call.subject = Subject("order", each.order.id)

@@ -223,7 +223,7 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
     if not isinstance(value, dict):
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
-    type_ = endpoint.body_of(members)
+    type_: Any = next((kind for name, kind in endpoint.bodies.items() if members.get(name)), endpoint.body)
     check_field_scopes(members, type_, call.may)
     if type_ is endpoint.batch:
         return _decode_batch(members, type_, call)
@@ -235,7 +235,7 @@ def _decode_members(members: dict[str, Any], endpoint: Endpoint, type_: type[Any
 
     Faults that leave something for the handler to check are kept in `call.faults`.
     """
-    read_only, response_only = endpoint.read_only, endpoint.response_only(type_)
+    read_only, response_only = endpoint.read_only, endpoint.response_only[type_]
     call.echoed = {name: member for name, member in members.items() if name in read_only}
     call.patch = {name: member for name, member in members.items() if name not in read_only | response_only}
     checker(type_)(call.patch, "", call.faults, call.store.digits)

@@ -112,10 +112,6 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     repeats: bool = False  # the same request sent again with another idempotency key has a further effect
     bodies: Mapping[str, type[Any]] = {}  # other bodies, each by the member that marks it; `items` marks a batch
 
-    def body_of(self, members: Mapping[str, Any]) -> Any:
-        """The type of a body with these members."""
-        return next((type_ for name, type_ in self.bodies.items() if members.get(name)), self.body)
-
     @cached_property
     def batch(self) -> type[Any] | None:
         """The type of a body with many items."""
@@ -146,11 +142,13 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Fields that a merge patch may repeat but not change."""
         return self._not_in_body() if self.method == "PATCH" else frozenset()
 
-    def response_only(self, body: type[Any] | None) -> frozenset[str]:
-        """Fields that the response to a creation has but this body does not."""
-        if self.resource is None or not issubclass(self.returns, Created):
-            return frozenset()
-        return _not_in_body(self.resource, body)
+    @cached_property
+    def response_only(self) -> Mapping[Any, frozenset[str]]:
+        """For each body, the fields that the response to a creation has but the body does not."""
+        creates = self.resource if issubclass(self.returns, Created) else None
+        return {
+            body: _not_in_body(creates, body) if creates else frozenset() for body in (self.body, *self.bodies.values())
+        }
 
     def _not_in_body(self) -> frozenset[str]:
         return _not_in_body(self.resource, self.body) if self.resource is not None else frozenset()

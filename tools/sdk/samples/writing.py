@@ -23,7 +23,7 @@ LANGUAGES: tuple[tuple[dict[str, str], Callable[[Request], str]], ...] = (
 def generate(description: Mapping[str, Any]) -> str:
     """The samples by operationId, one on each line."""
     document = read(dict(description))
-    called = {each.id: each for each in operations(description)}
+    called = {each.id: each for each in reversed(operations(description))}  # the first method of each operation
     entries: list[str] = []
     for operation in document.operations:
         request = Request(operation, document, called[operation.operation_id])

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 import msgspec
 
 from stoa_client.answers import as_row
+from stoa_client.decoding import decode
 from stoa_client.errors import ApiError, ConnectionFailed, StoaError, Unauthorized, refusal
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Progress:
     def take(self, line: bytes) -> list[bytes]:
         """The rows that a line makes final. Raises the error that ended the stream."""
         if line.startswith(_META):
-            meta = msgspec.json.decode(line, type=_End).meta
+            meta = decode(line, _End).meta
             self.total, self.complete = meta.total if meta.total is not None else self.total, meta.complete
             return self._settled(meta.cursor)
         if _FAILED in line and (problem := _problem(line)) is not None:
@@ -81,7 +82,7 @@ class Progress:
 
 def _problem(line: bytes) -> dict[str, Any] | None:
     try:
-        members: Any = msgspec.json.decode(line)
+        members: Any = decode(line, Any)
     except msgspec.DecodeError:
         return None
     if not isinstance(members, dict):
