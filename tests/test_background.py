@@ -115,7 +115,12 @@ async def test_a_stop_ends_duties_that_only_repeat(work: Work) -> None:
 
 
 def test_without_a_mail_server_nothing_is_sent_by_email() -> None:
-    assert [duty.name for duty in duties_of(Settings())] == ["webhook deliveries", "secret reminders", "order holds"]
+    assert [duty.name for duty in duties_of(Settings())] == [
+        "webhook deliveries",
+        "secret reminders",
+        "order holds",
+        "app subscriptions",
+    ]
     assert duties_of(Settings(smtp_url="smtp://mail.example.com", mail_from="shop@example.com")) == list(DUTIES)
 
 

@@ -19,6 +19,7 @@ from stoa.mail.courier import Courier
 from stoa.orders.expiry import NAME as ORDER_HOLDS
 from stoa.orders.expiry import expire_orders
 from stoa.settings import Settings
+from stoa.webhooks.app_subscription_rollout import apply_app_subscriptions
 from stoa.webhooks.delivery.lane_runner import Trace
 from stoa.webhooks.delivery.queries import APPLICATION_NAME
 from stoa.webhooks.delivery.retry_policy import SentAttempt
@@ -93,12 +94,17 @@ async def _expire_orders(work: Work) -> None:
     await expire_orders(work.pools.durable)
 
 
+async def _apply_app_subscriptions(work: Work) -> None:
+    await apply_app_subscriptions(work.pools.relaxed)
+
+
 DUTIES = (
     Duty("webhook deliveries", _deliver),
     Duty("email", _send_mails, sends_mail=True),
     Duty("password resets", _answer_resets, every=2.0, sends_mail=True),
     Duty("secret reminders", _remind, every=600.0),
     Duty(ORDER_HOLDS, _expire_orders, every=1.0),
+    Duty("app subscriptions", _apply_app_subscriptions, every=1.0),
 )
 
 

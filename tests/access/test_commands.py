@@ -309,6 +309,29 @@ def test_the_callbacks_of_an_app_are_set_and_their_secret_is_shown_once(stoa: St
     assert stoa("app", "callbacks", client_id, "--endpoint", one, "--no-endpoint").exit_code == 2
 
 
+def test_a_subscription_for_all_stores_is_declared_and_removed(stoa: Stoa, app: dict[str, Any]) -> None:
+    client_id = app["client_id"]
+    add = ("app", "subscriptions", "add", client_id, "prices", "--url", "https://app.example.com/hooks")
+    made = stoa(*add, "--event", "product.*", "--changed", "price", "--filter", "status=active", "--json")
+    declared = parsed(made)
+    assert (declared["events"], declared["changed"], declared["filter"]) == (
+        ["product.*"],
+        ["price"],
+        '{"status":"active"}',
+    )
+    assert "whsec_" in made.stderr
+    again = stoa(*add, "--event", "product.*", "--changed", "metadata.tier", "--json")
+    assert "whsec_" not in again.stderr
+    assert parsed(again)["revision"] == 2
+    refused = stoa(*add, "--event", "product.*", "--changed", "prise")
+    assert (refused.exit_code, "changed/0 is not a field" in refused.stderr) == (1, True)
+    [listed] = parsed(stoa("app", "subscriptions", "list", client_id, "--json"))
+    assert listed["name"] == "prices"
+    assert parsed(stoa("app", "subscriptions", "resume", client_id, "prices", "--json"))["revision"] == 3
+    assert parsed(stoa("app", "subscriptions", "remove", client_id, "prices", "--json"))["removing"]
+    assert stoa("app", "subscriptions", "remove", client_id, "prices").exit_code == 1
+
+
 def test_a_command_allows_the_endpoints_that_the_service_allows(
     stoa: Stoa, settings: Settings, app: dict[str, Any]
 ) -> None:
@@ -346,6 +369,7 @@ def test_every_expected_command_exists() -> None:
         *("store create", "store list", "store update", "store suspend", "store resume"),
         *("store close", "store reopen", "store export", "store delete", "store cancel-deletion"),
         *("app callbacks", "app rotate-signing-secret"),
+        *(f"app subscriptions {name}" for name in ("list", "add", "remove", "resume")),
         *("app create", "app list", "app install", "app uninstall", "app rotate-secret", "app suspend", "app resume"),
         *("app keys add", "app keys list", "app keys remove"),
         *("token issue", "token revoke"),

@@ -1,6 +1,7 @@
 """Webhook verification, compared with the reference library of Standard Webhooks."""
 
 import base64
+import hmac
 import json
 import secrets
 import time
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from stoa_client import Event, SignatureRefused, verify
-from stoa_client.webhooks import check
+from stoa_client.webhooks import check, store_of
 
 EVENT: dict[str, Any] = {
     "id": "evt_1",
@@ -126,3 +127,28 @@ def test_a_signed_body_that_is_no_event_is_refused() -> None:
     secret = new_secret()
     with pytest.raises(SignatureRefused, match="not an event"):
         verify(b"[]", signed(secret, b"[]"), secret)
+
+
+def test_a_message_of_an_app_subscription_names_its_store() -> None:
+    at = int(time.time())
+    headers = {**signed(SECRET, at=at), "webhook-store": "7"}
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    named = base64.b64encode(hmac.digest(key, f"store.msg_1.{at}.7".encode(), "sha256")).decode()
+    with pytest.raises(SignatureRefused):
+        verify(BODY, headers, SECRET)  # without the signature of the store
+    headers["webhook-signature"] += f" v1s,{named}"
+    event = verify(BODY, headers, SECRET)
+    assert event.store is not None
+    assert store_of(headers, SECRET) == store_of(headers, [new_secret(), SECRET]) == event.store.id == 7
+    for wrong in ({"webhook-store": "8"}, {"webhook-store": "seven"}, {"webhook-timestamp": str(at + 1)}):
+        with pytest.raises(SignatureRefused):
+            store_of({**headers, **wrong}, SECRET)
+        with pytest.raises(SignatureRefused):
+            verify(BODY, {**headers, **wrong}, SECRET)
+    body = json.dumps({**EVENT, "store": {**EVENT["store"], "id": 8}}).encode()
+    mixed = {**signed(SECRET, body, at=at), "webhook-store": "7"}
+    mixed["webhook-signature"] += f" v1s,{named}"
+    with pytest.raises(SignatureRefused, match="another store"):
+        verify(body, mixed, SECRET)
+    with pytest.raises(SignatureRefused, match="webhook-store is required"):
+        store_of(signed(SECRET), SECRET)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from tests.figures.app_subscriptions import declare_for_all
 from tests.figures.away import lose_a_worker
 from tests.figures.failover import fail_over
 from tests.figures.filters import filter_much
@@ -62,8 +63,8 @@ def figures(
     holds: int,
     minutes: int,
 ) -> None:
-    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, holds, moving, slow, pages, unread,
-    soak; by default these.
+    """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
+    slow, pages, unread, soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -78,6 +79,7 @@ def figures(
         "filters": filter_much,
         "holds": lambda folder: expire_many(folder, holds, seconds / 2, minutes),
         "moving": move,
+        "app-subscriptions": declare_for_all,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "soak": lambda folder: soak(folder, seconds * 30),

@@ -29,6 +29,7 @@ from stoa.usage.queries import ADD_DAYS, ADD_REQUESTS
 from stoa.usage.request_log import NewRequest, first_id
 from stoa.usage.rules import COUNTERS
 from stoa.webhooks.app_callbacks import set_callbacks
+from stoa.webhooks.app_subscriptions import ON_STORE, AppSubscription, declare
 from tests.portal.store_data import create_store_data
 from tests.portal.webhook_data import create_webhook_data
 from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
@@ -55,6 +56,10 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await install(by, installed.client_id, store.handle)
     await set_callbacks(by, installed.client_id, endpoint_url=None, return_urls=["https://app.example.com/installed"])
     await add_key(by, installed.client_id, PUBLIC_KEY)
+    declaration = AppSubscription("prices", ["product.updated"], "https://hooks.example.com/prices", changed=["price"])
+    declared, _ = await declare(by, installed.client_id, declaration)
+    await db.execute("SELECT add_app_subscriptions($1, $2)", store.id, installed.app_id)
+    [managed] = await ON_STORE.all(db, store.id, installed.app_id)
     requesting = await register_app(by, account_id, "Talker", "", REASONS, f"{account_id}:second")
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None
@@ -81,6 +86,8 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "client_id": installed.client_id,
         "handle": store.handle,
         "installed_id": installed.app_id,
+        "declared_id": declared.id,
+        "managed_id": managed.id,
         "requesting_id": requesting.app_id,
         "removed_id": removed.app_id,
         "requested_store": store.handle,

@@ -29,7 +29,8 @@ export const TOLERANCE_S = 300;
  * The event in a message; throws `SignatureRefused`.
  *
  * Pass the raw body as it arrived, the headers, and the secret of the subscription; during a rotation, pass both
- * secrets.
+ * secrets. Deliveries of app subscriptions, and those of the app's own endpoint, are signed with the app's signing
+ * secret on all stores: `event.store` is the store that the signed header names.
  */
 export async function verify(
   body: string | Uint8Array,
@@ -39,13 +40,37 @@ export async function verify(
 ): Promise<Event> {
   await check(body, headers, secret, options);
   const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+  let event: Event | undefined;
   try {
-    const event: unknown = JSON.parse(text);
-    if (typeof event === "object" && event !== null && "type" in event && "id" in event) return event as Event;
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === "object" && parsed !== null && "type" in parsed && "id" in parsed) event = parsed as Event;
   } catch (error) {
     throw new SignatureRefused("the signed body is not JSON", { cause: error });
   }
-  throw new SignatureRefused("the signed body is not an event");
+  if (!event) throw new SignatureRefused("the signed body is not an event");
+  if (header(headers, "webhook-store") && (await storeOf(headers, secret, options)) !== event.store?.id) {
+    throw new SignatureRefused("webhook-store names another store than the event");
+  }
+  return event;
+}
+
+/**
+ * The id of the store that a message of an app subscription names, verified without reading the body.
+ *
+ * Use it to choose a queue or a database for the message. Call `verify` with the body before you use its content.
+ */
+export async function storeOf(
+  headers: HeaderSource,
+  secret: string | readonly string[],
+  options: VerifyOptions = {},
+): Promise<number> {
+  const store = header(headers, "webhook-store");
+  if (!/^[0-9]{1,15}$/.test(store)) {
+    throw new SignatureRefused("webhook-store is required: only deliveries with the app's signing secret have it");
+  }
+  const { id, stamp, signatures } = signedParts(headers, options);
+  await match(joined(`store.${id}.${stamp}.${store}`, ""), signatures, "v1s,", secret);
+  return Number(store);
 }
 
 /** Refuse a message with a wrong signature, or with a timestamp outside the tolerance. */
@@ -53,10 +78,17 @@ export async function check(
   body: string | Uint8Array,
   headers: HeaderSource,
   secret: string | readonly string[],
-  { toleranceS = TOLERANCE_S, now = Date.now() / 1000 }: VerifyOptions = {},
+  options: VerifyOptions = {},
 ): Promise<void> {
-  const secrets = typeof secret === "string" ? [secret] : secret;
-  if (!secrets.length) throw new TypeError("pass at least one secret");
+  const { id, stamp, signatures } = signedParts(headers, options);
+  await match(joined(`${id}.${stamp}.`, body), signatures, "v1,", secret);
+}
+
+/** The id, the timestamp and the signatures of a message; refuses a timestamp outside the tolerance. */
+function signedParts(
+  headers: HeaderSource,
+  { toleranceS = TOLERANCE_S, now = Date.now() / 1000 }: VerifyOptions,
+): { id: string; stamp: string; signatures: string } {
   const [id, stamp, signatures] = ["id", "timestamp", "signature"].map((name) => header(headers, `webhook-${name}`));
   if (!id || !stamp || !signatures) {
     throw new SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required");
@@ -65,8 +97,20 @@ export async function check(
   if (!(Math.abs(now - Number(stamp)) <= toleranceS)) {
     throw new SignatureRefused("webhook-timestamp is too far from the current time; check the clock");
   }
-  const signed = joined(`${id}.${stamp}.`, body);
-  const offered = signatures.split(" ").flatMap((each) => (each.startsWith("v1,") ? [bytesOf(each.slice(3))] : []));
+  return { id, stamp, signatures };
+}
+
+async function match(
+  signed: Uint8Array<ArrayBuffer>,
+  signatures: string,
+  version: string,
+  secret: string | readonly string[],
+): Promise<void> {
+  const secrets = typeof secret === "string" ? [secret] : secret;
+  if (!secrets.length) throw new TypeError("pass at least one secret");
+  const offered = signatures
+    .split(" ")
+    .flatMap((each) => (each.startsWith(version) ? [bytesOf(each.slice(version.length))] : []));
   let matches = 0;
   for (const each of secrets) {
     const key = await keyOf(each);

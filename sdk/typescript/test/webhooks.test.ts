@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac, randomBytes } from "node:crypto";
 import { test } from "node:test";
-import { SignatureRefused, verify } from "@stoa/client";
+import { SignatureRefused, storeOf, verify } from "@stoa/client";
 
 const newSecret = (): string => `whsec_${randomBytes(33).toString("base64")}`;
 const seconds = (): number => Math.floor(Date.now() / 1000);
@@ -61,4 +61,26 @@ test("during a rotation either secret is accepted", async () => {
 
 test("an invalid secret is a TypeError", async () => {
   for (const secret of ["whsec_not base64", "whsec_", []]) await assert.rejects(verify(BODY, signed(), secret), TypeError);
+});
+
+test("a message of an app subscription names its store, which is verified", async () => {
+  const body = JSON.stringify({ id: "evt_1", type: "product.created", store: { id: 7, handle: "demo", base_url: "" } });
+  const at = seconds();
+  const headers = { ...signed(SECRET, { body, at }), "webhook-store": "7" };
+  const key = Buffer.from(SECRET.slice("whsec_".length), "base64");
+  const named = createHmac("sha256", key).update(`store.msg_1.${at}.7`).digest("base64");
+  await assert.rejects(verify(body, headers, SECRET), SignatureRefused);
+  headers["webhook-signature"] += ` v1s,${named}`;
+  assert.equal((await verify(body, headers, SECRET)).store.id, 7);
+  assert.equal(await storeOf(headers, SECRET), 7);
+  assert.equal(await storeOf(headers, [newSecret(), SECRET]), 7);
+  for (const wrong of [{ "webhook-store": "8" }, { "webhook-store": "seven" }, { "webhook-timestamp": String(at + 1) }]) {
+    await assert.rejects(storeOf({ ...headers, ...wrong }, SECRET), SignatureRefused);
+    await assert.rejects(verify(body, { ...headers, ...wrong }, SECRET), SignatureRefused);
+  }
+  const other = JSON.stringify({ id: "evt_1", type: "product.created", store: { id: 8, handle: "b", base_url: "" } });
+  const mixed = { ...signed(SECRET, { body: other, at }), "webhook-store": "7" };
+  mixed["webhook-signature"] += ` v1s,${named}`;
+  await assert.rejects(verify(other, mixed, SECRET), /another store/);
+  await assert.rejects(storeOf(signed(), SECRET), /webhook-store is required/);
 });

@@ -26,10 +26,16 @@ from stoa.demo.stock import create_sample_store
 from stoa.ids import new_id
 from stoa.settings import PREFIX, Settings, WrongSetting, unknown
 from stoa.webhooks.app_callbacks import set_callbacks
+from stoa.webhooks.app_subscriptions import AppSubscription, declare
 
 APP_NAME = "Demo app"
 EMAIL = "demo@example.com"
 RETURN_URL = "http://localhost:8787/installed"  # the port of the example receiver in the portal
+_SUBSCRIPTION = AppSubscription(
+    "Prices and stock",
+    ["product.*"],
+    changed=["price", "variants.price", "stock.available"],
+)
 CATALOGS = ("catalog.json", "second.json")
 
 
@@ -102,6 +108,7 @@ async def _credentials(operator: Operator, settings: Settings) -> tuple[str, str
         for handle in ("demo", "atelier"):
             await install(operator, new.client_id, handle)
         await set_callbacks(operator, new.client_id, endpoint_url=None, return_urls=[RETURN_URL])
+        await declare(operator, new.client_id, _SUBSCRIPTION)
         return new.client_id, new.client_secret
     saved = _read(settings.data_dir / "demo.env")
     if saved.get("STOA_CLIENT_ID") == app.client_id and "STOA_CLIENT_SECRET" in saved:

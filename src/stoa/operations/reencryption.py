@@ -53,7 +53,7 @@ def _of_subscriptions(column: str, bound_to: str) -> Column:
         Query(
             EncryptedValue,
             f"""SELECT store_id, id, {column} AS value, {bound_to} FROM webhooks
-                 WHERE (store_id, id) > ($1, $2) AND {column} IS NOT NULL ORDER BY store_id, id LIMIT $3""",
+                 WHERE (store_id, id) > ($1, $2) AND {column} IS NOT NULL AND managed_by IS NULL ORDER BY store_id, id LIMIT $3""",
             unbound=_ALL_STORES,
         ),
         Command(f"UPDATE webhooks SET {column} = $4 WHERE store_id = $1 AND id = $2 AND {column} = $3"),

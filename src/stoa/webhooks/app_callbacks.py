@@ -60,7 +60,9 @@ class TooManyReturnUrls(AccessRefused):
 
 class NoSigningSecret(AccessRefused):
     def __init__(self) -> None:
-        super().__init__("the app has no signing secret yet; set an endpoint or a return address first")
+        super().__init__(
+            "the app has no signing secret yet; set an endpoint or a return address, or declare a subscription first"
+        )
 
 
 class SigningRotationActive(AccessRefused):
@@ -158,6 +160,15 @@ async def set_callbacks(by: Operator, app: str, *, endpoint_url: str | None, ret
         return msgspec.structs.replace(await callbacks_of(db, found.id), signing_secret=secret)
 
 
+async def ensure_secret(db: Executor, by: Operator, app_id: int) -> str | None:
+    """Create the signing secret of an app that has none yet, in the caller's transaction, which has locked the app."""
+    if await GET.maybe(db, app_id) is not None:
+        return None
+    secret = new_secret()
+    await SAVE.run(db, app_id, None, [], _encrypted(by, app_id, secret))
+    return secret
+
+
 async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24, force: bool = False) -> Callbacks:
     """Create a new signing secret. Both secrets sign until the grace period ends; with 0 the old one stops immediately."""
     if not 0 <= grace_hours <= LONGEST_GRACE_HOURS:
@@ -215,7 +226,7 @@ def _is_return_url(url: str) -> bool:
 
 
 def _encrypted(by: Operator, app_id: int, secret: str) -> bytes:
-    return Cipher(secret_key(by.settings)).encrypt(secret, *secret_place(0, 0, app_id, of_app=True))
+    return Cipher(secret_key(by.settings)).encrypt(secret, *secret_place(0, 0, app_id, shared=True))
 
 
 # --- install links ----------------------------------------------------------------------------------------------------
@@ -229,7 +240,7 @@ def install_content(client_id: str, store: str, timestamp: int, state: str) -> b
 async def install_signature(by: Operator, app_id: int, content: bytes) -> str:
     """One hexadecimal HMAC-SHA256 for each active signing secret, newest first, separated by commas."""
     row = await GET.one(by.db, app_id)
-    cipher, place = Cipher(secret_key(by.settings)), secret_place(0, 0, app_id, of_app=True)
+    cipher, place = Cipher(secret_key(by.settings)), secret_place(0, 0, app_id, shared=True)
     encrypted = [each for each in (row.sealed_secret, row.sealed_old_secret) if each is not None]
     keys = [key_of(cipher.decrypt(each, *place)) for each in encrypted]
     return ",".join(hmac.digest(key, content, "sha256").hex() for key in keys)

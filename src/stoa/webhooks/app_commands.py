@@ -1,4 +1,5 @@
-"""The commands of `stoa app`, completed by those for its callbacks: `callbacks` and `rotate-signing-secret`."""
+"""The commands of `stoa app`, completed by those for its callbacks (`callbacks` and `rotate-signing-secret`) and for its
+subscriptions on all stores."""
 
 import click
 import msgspec
@@ -10,6 +11,7 @@ from stoa.access.options import grace_options, json_option
 from stoa.db.service_facts import noted_webhook_allow
 from stoa.webhooks import app_callbacks
 from stoa.webhooks.app_callbacks import Callbacks, InvalidEndpoint
+from stoa.webhooks.app_subscription_commands import subscriptions
 
 
 @click.command("callbacks")
@@ -86,6 +88,6 @@ def _print(found: Callbacks, *, as_json: bool) -> None:
         warn_shown_once("signing secret")
 
 
-for command in (callbacks, rotate_signing_secret):
+for command in (callbacks, rotate_signing_secret, subscriptions):
     app_group.add_command(command)
 COMMANDS: list[click.Command] = [app_group]

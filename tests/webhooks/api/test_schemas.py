@@ -60,6 +60,7 @@ def test_openapi_documents_the_event_as_a_webhook(event: type[Event]) -> None:
         "webhook-id",
         "webhook-timestamp",
         "webhook-signature",
+        "webhook-store",
     }
 
 

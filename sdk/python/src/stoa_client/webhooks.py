@@ -80,13 +80,42 @@ def verify(
     tolerance_s: float = TOLERANCE_S,
     now: float | None = None,
 ) -> Event:
-    """The event in a message; raises SignatureRefused. Pass the raw body, and several secrets during a rotation."""
+    """The event in a message; raises SignatureRefused. Pass the raw body, and several secrets during a rotation.
+
+    Deliveries of app subscriptions, and those of the app's own endpoint, are signed with the app's signing secret on all stores:
+    `event.store` is the store that the signed header names.
+    """
     body = payload.encode() if isinstance(payload, str) else payload
     check(body, headers, secret, tolerance_s=tolerance_s, now=now)
     try:
-        return decode(body, Event)
+        event = decode(body, Event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SignatureRefused(f"the signed body is not an event: {error}") from error
+    if _given(headers).get("webhook-store"):
+        named = store_of(headers, secret, tolerance_s=tolerance_s, now=now)
+        if event.store is None or event.store.id != named:
+            raise SignatureRefused("webhook-store names another store than the event")
+    return event
+
+
+def store_of(
+    headers: Mapping[str, str],
+    secret: str | Iterable[str],
+    *,
+    tolerance_s: float = TOLERANCE_S,
+    now: float | None = None,
+) -> int:
+    """The id of the store that a message of an app subscription names, verified without reading the body.
+
+    Use it to choose a queue or a database for the message. Call `verify` with the body before you use its content.
+    """
+    given = _given(headers)
+    store = given.get("webhook-store", "").strip()
+    if not (store.isascii() and store.isdecimal() and len(store) <= 19):
+        raise SignatureRefused("webhook-store is required: only deliveries with the app's signing secret have it")
+    message_id, stamp, signatures = _signed(given, tolerance_s, now)
+    _match(f"store.{message_id}.{stamp}.{store}".encode(), signatures, "v1s,", secret)
+    return int(store)
 
 
 def check(
@@ -98,7 +127,16 @@ def check(
     now: float | None = None,
 ) -> None:
     """Refuse a message with a wrong signature, or with a timestamp outside the tolerance."""
-    given = {name.lower(): value for name, value in headers.items()}
+    message_id, stamp, signatures = _signed(_given(headers), tolerance_s, now)
+    _match(f"{message_id}.{stamp}.".encode() + body, signatures, "v1,", secret)
+
+
+def _given(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _signed(given: Mapping[str, str], tolerance_s: float, now: float | None) -> tuple[str, str, str]:
+    """The id, the timestamp and the signatures of a message; refuses a timestamp outside the tolerance."""
     message_id, stamp, signatures = (
         given.get(f"webhook-{name}", "").strip() for name in ("id", "timestamp", "signature")
     )
@@ -108,12 +146,15 @@ def check(
         raise SignatureRefused("webhook-timestamp must be a number of seconds")
     if not abs((time.time() if now is None else now) - int(stamp)) <= tolerance_s:  # false for NaN
         raise SignatureRefused("webhook-timestamp is too far from the current time; check the clock")
-    signed = f"{message_id}.{stamp}.".encode() + body
+    return message_id, stamp, signatures
+
+
+def _match(signed: bytes, signatures: str, version: str, secret: str | Iterable[str]) -> None:
     keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
         raise ValueError("pass at least one secret")
     expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
-    offered = [part[3:].encode() for part in signatures.split(" ") if part.startswith("v1,")]
+    offered = [part[len(version) :].encode() for part in signatures.split(" ") if part.startswith(version)]
     matches = [hmac.compare_digest(one, other) for one in expected for other in offered]
     if not any(matches):
         raise SignatureRefused(

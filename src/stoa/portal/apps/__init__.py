@@ -2,6 +2,7 @@
 
 from stoa.portal.apps import (
     access_tokens,
+    app_subscriptions,
     apps,
     audit,
     credentials,
@@ -19,6 +20,7 @@ PAGES = (
     credentials.pages,
     access_tokens.pages,
     endpoint.pages,
+    app_subscriptions.pages,
     usage.pages,
     requests.pages,
     subscriptions.pages,

@@ -24,6 +24,7 @@ from stoa.portal.kit.dispatch import not_found, sentence
 from stoa.portal.kit.forms import ConfirmedForm, FormError, OnceForm, text
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
+from stoa.webhooks import app_subscriptions
 
 pages = Pages()
 STORES = f"{ROOT}/stores"
@@ -155,7 +156,30 @@ async def _installed(visit: Visit) -> tuple[Installation, Listing]:
 async def installed_app(visit: Visit) -> View:
     installation, listing = await _installed(visit)
     developers = await ownership.developers_of(visit.db, installation.app_id)
-    return View("stores/app.html", {"installation": installation, "listing": listing, "developers": developers})
+    managed = await app_subscriptions.ON_STORE.all(visit.db, visit.store.id, installation.app_id)
+    context = {"installation": installation, "listing": listing, "developers": developers, "managed": managed}
+    return View("stores/app.html", context)
+
+
+@pages.form("/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/pause", on=installed_app)
+async def pause_managed_subscription(visit: Visit) -> Redirect:
+    return await _set_managed(
+        visit, "The app receives no more of these events. They are kept until you resume.", paused=True
+    )
+
+
+@pages.form("/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/resume", on=installed_app)
+async def resume_managed_subscription(visit: Visit) -> Redirect:
+    return await _set_managed(
+        visit, "The app receives these events again, beginning with those that were kept.", paused=False
+    )
+
+
+async def _set_managed(visit: Visit, notice: str, *, paused: bool) -> Redirect:
+    installation, _ = await _installed(visit)
+    webhook_id = visit.path_param("managed_id")
+    await app_subscriptions.set_on_store(visit.by, visit.store.id, installation.app_id, webhook_id, paused=paused)
+    return Redirect(f"{STORES}/{visit.store.handle}/apps/{installation.app_id}", notice)
 
 
 @pages.form("/stores/{handle}/apps/{installed_id:int}", on=installed_app)

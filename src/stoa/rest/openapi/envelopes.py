@@ -118,7 +118,7 @@ def batch_of(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             "id": {"type": ["integer", "null"], "description": "The id of the resource; null if the item failed."},
             "resource": {
                 "anyOf": [_data(endpoint), {"type": "null"}],
-                "description": "The resource after the change; null if the item failed or was deleted, and for historical orders.",
+                "description": "The resource after the change; null if the item failed or was deleted, and if the description of the operation says so.",
             },
             "error": {
                 "anyOf": [_part("BatchError"), {"type": "null"}],

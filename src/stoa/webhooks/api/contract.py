@@ -149,6 +149,12 @@ class Webhook(msgspec.Struct):
             description="Why Stoa disabled the subscription: `gone` after a response with 410, `failing` after 72 hours without a success; null otherwise."
         ),
     ]
+    managed: Annotated[
+        bool,
+        Meta(
+            description="Whether your app declares the subscription for all stores. It is changed only there, and signs with the app's signing secret."
+        ),
+    ]
     health: Annotated[
         Health,
         Meta(
@@ -277,6 +283,13 @@ class WebhookExists(Refusal):
     """This app already has a subscription on this store with the same URL and events. `existing_id` is its id."""
 
     status, code, title = 409, "webhook_exists", "The subscription already exists"
+
+
+class ManagedSubscription(Refusal):
+    """Your app declares this subscription for all stores, so a single store cannot change it. Change the declaration in the
+    portal, or with `stoa app subscriptions`. Merchants pause and resume it on their store."""
+
+    status, code, title = 409, "managed_subscription", "The subscription is declared at the app"
 
 
 class TooManyWebhooks(Refusal):

@@ -135,6 +135,7 @@ async def _with_payload(
     )
     events = {event.id: event for event in stored}
     secrets, store = Secrets(call).of(row) if signed else [], event_store(call, row)
+    named = call.store_id if row.shared_secret else None
     scopes = [*rules.usable(call.caller, row.readable)]
     extended: dict[int, bytes] = {}
     for each in stored_at:
@@ -145,7 +146,10 @@ async def _with_payload(
         body = message.body(event, each.sequence, store, payload=row.payload, fields=row.fields) if event else b"null"
         extended[each.sequence] = b',"payload":%b' % body
         if signed and event:
-            headers = {"content-type": "application/json", **message.sign(secrets, event.id, int(time.time()), body)}
+            headers = {
+                "content-type": "application/json",
+                **message.sign(secrets, event.id, int(time.time()), body, named),
+            }
             extended[each.sequence] += b',"headers":%b' % msgspec.json.encode(headers)
     return [
         b"%b%b}" % (doc[:-1], extended.get(sequence, b',"payload":null'))

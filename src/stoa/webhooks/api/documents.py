@@ -41,6 +41,7 @@ def shown(row: Row) -> Webhook:
         headers=dict.fromkeys(row.header_names, HIDDEN),
         status=cast("WebhookStatus", row.status),
         disabled_reason=row.disabled_reason,
+        managed=row.managed,
         health=_health(row),
         secret_expires_at=row.old_secret_expires_at,
         max_in_flight=row.max_in_flight,
@@ -84,7 +85,7 @@ class Secrets:
     def of(self, row: Row) -> list[str]:
         """The active signing secrets of a subscription, newest first."""
         encrypted = [row.sealed_secret, *([row.sealed_old_secret] if row.sealed_old_secret else [])]
-        place = secret_place(self._store_id, row.id, row.app_id, of_app=row.of_app)
+        place = secret_place(self._store_id, row.id, row.app_id, shared=row.shared_secret)
         return [self._cipher.decrypt(each, *place) for each in encrypted]
 
     def encrypt_headers(self, webhook_id: int, headers: Mapping[str, str]) -> bytes | None:

@@ -14,10 +14,11 @@ from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes, merge
 from stoa.rest.problems import AppNotInstalled, Fault, ValidationFailed, counted
-from stoa.webhooks.api import changed_fields, filters, queries, rules
+from stoa.webhooks.api import queries, rules
 from stoa.webhooks.api.contract import (
     MAX_WEBHOOKS,
     VOLATILE,
+    ManagedSubscription,
     NewWebhook,
     ResumeSince,
     TooManyWebhooks,
@@ -31,7 +32,8 @@ from stoa.webhooks.api.listings import WEBHOOKS
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
-from stoa.webhooks.api.subscriptions import found, host_of, locked, record, webhook_response
+from stoa.webhooks.api.subscriptions import found, host_of, locked_to_change, record, webhook_response
+from stoa.webhooks.api.validation import not_allowed, settings_faults
 from stoa.webhooks.http import address_guard
 from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
@@ -80,11 +82,7 @@ async def refuse_private_host(call: Call, body: NewWebhook | WebhookChanges, **_
     if isinstance(body.url, str) and address_guard.refuse_url(body.url, allowed) is None:
         why = await address_guard.refuse_host(body.url, allowed)
         if why is not None:
-            raise ValidationFailed("This URL cannot receive webhooks.", faults=[_not_allowed(why)])
-
-
-def _not_allowed(why: str) -> Fault:
-    return Fault("/url", "url_not_allowed", f"{why}; to receive events on your own machine, use stoa listen")
+            raise ValidationFailed("This URL cannot receive webhooks.", faults=[not_allowed(why)])
 
 
 @routes.post(
@@ -156,7 +154,7 @@ async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
 @routes.patch(
     "/webhooks/{webhook_id}",
     scope="webhooks:write",
-    errors=[WebhookExists],
+    errors=[WebhookExists, ManagedSubscription],
     example=WEBHOOK_CHANGES,
     before=refuse_private_host,
     repeats=True,  # `resume` skips what is pending at its time
@@ -170,7 +168,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     its asterisks back, to keep it. If the host of `url` changes, all values are removed: send them again in the same call.
     A change of `url`, `events`, `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
     """
-    row = await locked(call, webhook_id)
+    row = await locked_to_change(call, webhook_id)
     call.check_version(row.version)
     before = shown(row)
     call.echoed = {name: value for name, value in call.echoed.items() if name not in VOLATILE}
@@ -223,13 +221,13 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     return webhook_response(await found(call, webhook_id))
 
 
-@routes.delete("/webhooks/{webhook_id}", scope="webhooks:write")
+@routes.delete("/webhooks/{webhook_id}", scope="webhooks:write", errors=[ManagedSubscription])
 async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
     """Unsubscribe.
 
     Nothing more is sent. Pending deliveries and the delivery log are deleted.
     """
-    row = await locked(call, webhook_id)
+    row = await locked_to_change(call, webhook_id)
     call.check_version(row.version)
     await queries.END.run(call.db, call.store_id, webhook_id)
     await queries.RESUME_LANE.one(call.db, call.store_id, webhook_id)
@@ -241,24 +239,9 @@ async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
 
 
 def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, str]:
-    """Check all fields and return the normalized filter, or raise every fault at once. Only given URLs and events are checked."""
-    faults: list[Fault] = []
-    known = Event.subscribable()
-    rules.check_events(body.events, known, faults)
-    wanted = rules.selected_events(body.events, known)
-    documents = [event.resource for event in wanted if event.resource is not None]
-    kept: dict[str, str] = {}
-    if documents:
-        if "filter" in given:  # one that was stored before it was bounded stays until it is changed
-            filters.check_size(body.filter, faults)
-        kept = filters.checked(body.filter, documents, call.store.digits, faults)
-        rules.check_fields(body.fields, wanted, faults)
-        changed_fields.check(body.changed, wanted, faults)
-    rules.check_headers(body.headers, faults)
-    if body.url is not None and "url" in given:
-        why = address_guard.refuse_url(body.url, address_guard.Allowed.parse(call.settings.webhook_allow))
-        if why is not None:
-            faults.append(_not_allowed(why))
+    """The normalized filter; raises every fault at once."""
+    allow = call.settings.webhook_allow
+    kept, faults = settings_faults(body, given, digits=call.store.digits, webhook_allow=allow)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     return kept

@@ -21,6 +21,7 @@ Kind = Literal["text", "number", "money", "time", "flag", "object", "any"]
 
 _RANGED = ("number", "money", "time", "any")
 _MAX_LENGTH, _MAX_VALUES = 1_000, 250
+_MOST_DIGITS = 3  # that a currency has
 _type_info = functools.cache(inspect.type_info)
 
 
@@ -31,9 +32,9 @@ def check_size(given: Mapping[str, Any], faults: list[Fault]) -> None:
 
 
 def checked(
-    given: Mapping[str, Any], documents: Iterable[type[Any]], digits: int, faults: list[Fault]
+    given: Mapping[str, Any], documents: Iterable[type[Any]], digits: int | None, faults: list[Fault]
 ) -> dict[str, str]:
-    """The normalized filter, with amounts in the digits of the store; a condition that no document can meet is a fault."""
+    """The normalized filter, with amounts in the digits of the store, if it is for one store; a condition that no document can meet is a fault."""
     kinds = list(dict.fromkeys(documents))
     normalized: dict[str, str] = {}
     for key, value in given.items():
@@ -111,11 +112,13 @@ def _plain_kind(info: inspect.Type, *, money_: bool) -> Kind:
     return "flag" if isinstance(info, inspect.BoolType) else "text"
 
 
-def _fault(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tuple[str, str] | None:
+def _fault(kinds: set[Kind], bracket: str | None, text: str, digits: int | None) -> tuple[str, str] | None:
     """The code and the detail of a fault in a condition on a value of these kinds; None if there is none."""
     if kinds == {"object"}:
         return None if bracket else ("invalid_format", "must name a member, as in metadata[tier]")
     if bracket is None:
+        if digits is None and kinds == {"money"}:
+            return "invalid_format", "must be a range, such as total[gte]: the stores have different currencies"
         words = text.split(",")
     elif "object" in kinds:
         return None
@@ -130,7 +133,7 @@ def _fault(kinds: set[Kind], bracket: str | None, text: str, digits: int) -> tup
     return next((fault for word in words if (fault := _value_fault(next(iter(kinds)), word, digits))), None)
 
 
-def _value_fault(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
+def _value_fault(kind: Kind, word: str, digits: int | None) -> tuple[str, str] | None:
     if kind == "number" and not NUMBER.fullmatch(word):
         return "invalid_format", "must be a number"
     if kind == "time" and parse_time(word) is None:
@@ -141,14 +144,14 @@ def _value_fault(kind: Kind, word: str, digits: int) -> tuple[str, str] | None:
         if not NUMBER.fullmatch(word):
             return "invalid_money", 'must be an amount such as "19.99"'
         try:
-            money.to_minor(Decimal(word), digits)
+            money.to_minor(Decimal(word), _MOST_DIGITS if digits is None else digits)
         except money.InvalidMoney as error:
             return "invalid_money", str(error)
     return None
 
 
-def _normalize(kinds: set[Kind], text: str, digits: int) -> str:
-    if kinds != {"money"}:
+def _normalize(kinds: set[Kind], text: str, digits: int | None) -> str:
+    if kinds != {"money"} or digits is None:
         return text
     words = [word if word == "null" else _amount(word, digits) for word in text.split(",")]
     return ",".join(words)

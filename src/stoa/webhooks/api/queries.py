@@ -17,6 +17,7 @@ class Row(msgspec.Struct):
     id: int
     app_id: int
     of_app: bool
+    managed: bool  # declared at the app for all stores
     name: str
     url: str | None
     events: list[str]
@@ -52,16 +53,21 @@ class Row(msgspec.Struct):
     attempts: int
 
     @property
+    def shared_secret(self) -> bool:
+        """Whether it signs with the secret that the app uses on all stores."""
+        return self.of_app or self.managed
+
+    @property
     def held(self) -> bool:
         """Whether pending deliveries are not sent: paused, disabled, or without a URL."""
         return self.status != "active" or self.url is None
 
 
 _ROW = f"""
-    SELECT w.id, w.app_id, w.of_app, w.name, w.url, w.events, w.filter, w.changed, w.fields, w.payload, w.ordering, w.skip_own,
-           w.header_names, w.sealed_headers, w.sealed_secret,
-           CASE WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret END AS sealed_old_secret,
-           CASE WHEN w.old_secret_expires_at > now() THEN w.old_secret_expires_at END AS old_secret_expires_at,
+    SELECT w.id, w.app_id, w.of_app, w.managed_by IS NOT NULL AS managed, w.name, w.url, w.events, w.filter, w.changed, w.fields, w.payload, w.ordering, w.skip_own,
+           w.header_names, w.sealed_headers, coalesce(c.sealed_secret, w.sealed_secret) AS sealed_secret,
+           CASE WHEN e.at > now() THEN coalesce(c.sealed_old_secret, w.sealed_old_secret) END AS sealed_old_secret,
+           CASE WHEN e.at > now() THEN e.at END AS old_secret_expires_at,
            w.status, w.disabled_reason, w.max_in_flight, w.rate_per_s, w.created_at, w.updated_at, w.version,
            w.readable,
            coalesce(l.waiting, 0) AS waiting,
@@ -73,6 +79,8 @@ _ROW = f"""
            h.succeeded, h.failed, h.attempts
       FROM webhooks w
            LEFT JOIN lanes l ON l.store_id = $1 AND l.webhook_id = w.id
+           LEFT JOIN app_callbacks c ON c.app_id = w.app_id AND w.managed_by IS NOT NULL
+           CROSS JOIN LATERAL (SELECT coalesce(c.old_secret_expires_at, w.old_secret_expires_at) AS at) e
            CROSS JOIN LATERAL (
                SELECT coalesce(sum(d.succeeded), 0)::bigint AS succeeded, coalesce(sum(d.failed), 0)::bigint AS failed,
                       coalesce(sum(d.attempts), 0)::bigint AS attempts
@@ -87,7 +95,7 @@ LOCK = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.id = $3 FOR 
 
 # Serializes concurrent subscribes of one app, so that their number is exact, and keeps the installation from being removed.
 LOCK_INSTALLATION = Query(int, "SELECT app_id FROM installations WHERE store_id = $1 AND app_id = $2 FOR NO KEY UPDATE")
-COUNT = Query(int, f"SELECT count(*) FROM webhooks w WHERE {_MINE}")
+COUNT = Query(int, f"SELECT count(*) FROM webhooks w WHERE {_MINE} AND w.managed_by IS NULL")
 SAME = Query(int, f"SELECT w.id FROM webhooks w WHERE {_MINE} AND w.same_key = $3")
 NEW_ID = Query(int, "SELECT nextval('webhook_ids')", unbound="a sequence has no store")
 INSERT = Command(

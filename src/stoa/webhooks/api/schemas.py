@@ -242,8 +242,10 @@ _HEADERS = {
     "webhook-id": "The id of the event, the same in every attempt.",
     "webhook-timestamp": "The time at which this attempt was signed, in seconds since 1970.",
     "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body; a list while a secret rotates.",
+    "webhook-store": "The id of the store, only in deliveries that are signed with the app's signing secret. A `v1s` signature covers it.",
 }
 
 
 def _header(name: str, text: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
+    required = name != "webhook-store"
+    return {"name": name, "in": "header", "required": required, "description": text, "schema": {"type": "string"}}

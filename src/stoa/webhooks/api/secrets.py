@@ -8,9 +8,9 @@ from stoa.events.outbox import Event
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes
 from stoa.webhooks.api import queries, rules
-from stoa.webhooks.api.contract import NewSecret, SecretRotationActive, Webhook
+from stoa.webhooks.api.contract import ManagedSubscription, NewSecret, SecretRotationActive, Webhook
 from stoa.webhooks.api.documents import Secrets, shown
-from stoa.webhooks.api.subscriptions import found, locked, record
+from stoa.webhooks.api.subscriptions import found, locked_to_change, record
 from stoa.webhooks.http.message import new_secret
 
 routes = Routes("Webhooks")
@@ -20,7 +20,7 @@ _ROTATION = NewSecret()
 @routes.post(
     "/webhooks/{webhook_id}/rotate-secret",
     scope="webhooks:write",
-    errors=[SecretRotationActive],
+    errors=[SecretRotationActive, ManagedSubscription],
     example={"grace_hours": 24, "force": False},
     secret=True,
 )
@@ -31,7 +31,7 @@ async def rotate_webhook_secret(call: Call, webhook_id: int, body: NewSecret = _
     response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again. The
     token needs the scopes of the events, as for a new subscription.
     """
-    row = await locked(call, webhook_id)
+    row = await locked_to_change(call, webhook_id)
     rules.check_scopes(row.events, Event.subscribable(), call.caller)
     if row.old_secret_expires_at is not None and not body.force:
         raise SecretRotationActive(

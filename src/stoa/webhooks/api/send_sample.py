@@ -86,7 +86,8 @@ async def sent_test(call: Call, row: Row, url: str, name: str) -> One[TestResult
     )
     content = message.body(sent, 0, event_store(call, row), payload=row.payload, fields=row.fields)
     secrets = Secrets(call)
-    target = Target(url, secrets.of(row), secrets.headers_of(row))
+    named = call.store_id if row.shared_secret else None
+    target = Target(url, secrets.of(row), secrets.headers_of(row), store_id=named)
     # Loading the root certificates would block the event loop.
     async with await asyncio.to_thread(Sender, Allowed.parse(call.settings.webhook_allow)) as sender:
         response, signed = await send_once(sender, target, sent.id, content)

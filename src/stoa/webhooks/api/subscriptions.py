@@ -12,7 +12,7 @@ from stoa.rest.endpoint import One
 from stoa.rest.problems import NotFound
 from stoa.settings import service_url
 from stoa.webhooks.api import queries
-from stoa.webhooks.api.contract import Webhook
+from stoa.webhooks.api.contract import ManagedSubscription, Webhook
 from stoa.webhooks.api.documents import shown
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.http.message import EventStore
@@ -29,6 +29,14 @@ async def found(call: Call, webhook_id: int) -> Row:
 async def locked(call: Call, webhook_id: int) -> Row:
     await queries.LOCK.maybe(call.db, call.store_id, call.caller.app_id, webhook_id)
     return await found(call, webhook_id)
+
+
+async def locked_to_change(call: Call, webhook_id: int) -> Row:
+    """A subscription of this store alone; one that the app declares for all stores is refused."""
+    row = await locked(call, webhook_id)
+    if row.managed:
+        raise ManagedSubscription("Your app declares this subscription for all stores. Change it there.")
+    return row
 
 
 def webhook_response(row: Row) -> One[Webhook]:

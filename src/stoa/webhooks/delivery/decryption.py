@@ -8,9 +8,9 @@ from stoa.webhooks.delivery.queries import Subscription
 from stoa.webhooks.http.client import Target
 
 
-def secret_place(store_id: int, webhook_id: int, app_id: int, *, of_app: bool) -> tuple[str, str, int, int]:
-    """What a signing secret is bound to: its subscription, or the app whose own endpoint it is for."""
-    return ("app_callbacks", "secret", 0, app_id) if of_app else ("webhooks", "secret", store_id, webhook_id)
+def secret_place(store_id: int, webhook_id: int, app_id: int, *, shared: bool) -> tuple[str, str, int, int]:
+    """What a signing secret is bound to: its subscription, or the app that uses it on all stores."""
+    return ("app_callbacks", "secret", 0, app_id) if shared else ("webhooks", "secret", store_id, webhook_id)
 
 
 def decrypt(cipher: Cipher, subscription: Subscription) -> Target | None:
@@ -18,7 +18,8 @@ def decrypt(cipher: Cipher, subscription: Subscription) -> Target | None:
     if subscription.url is None:
         return None
     row = (subscription.store_id, subscription.id)
-    place = secret_place(*row, subscription.app_id, of_app=subscription.of_app)
+    shared = subscription.of_app or subscription.managed
+    place = secret_place(*row, subscription.app_id, shared=shared)
     try:
         encrypted = [subscription.sealed_secret, subscription.sealed_old_secret]
         secrets = [cipher.decrypt(each, *place) for each in encrypted if each is not None]
@@ -31,4 +32,4 @@ def decrypt(cipher: Cipher, subscription: Subscription) -> Target | None:
             "decrypting a webhook failed", store_id=subscription.store_id, error=type(error).__name__
         )
         return None
-    return Target(subscription.url, secrets, headers)
+    return Target(subscription.url, secrets, headers, store_id=subscription.store_id if shared else None)

@@ -56,6 +56,7 @@ class Subscription(EventSelection):
     currency: str
     timezone: str
     locale: str
+    managed: bool  # declared at the app for all stores
 
 
 SELECTIONS_OF_STORE = Query(

@@ -22,7 +22,7 @@ from stoa.webhooks.http.connections import (
     Steps,
     Unreachable,
 )
-from stoa.webhooks.http.message import base_string, key_of, redacted, signatures, spellings
+from stoa.webhooks.http.message import base_string, key_of, redacted, signed_headers, spellings
 from stoa.webhooks.http.resolver import Resolve, UnknownHost
 
 _AGENT_LINE = b"user-agent: Stoa-Webhooks/3\r\n"
@@ -34,13 +34,15 @@ MAX_PER_HOST = MAX_IN_FLIGHT // 4  # only a slow host reaches this
 
 
 class Target(msgspec.Struct):
-    """The receiver of a delivery: its URL, the signing secrets (newest first) and the custom headers."""
+    """The receiver of a delivery: its URL, the signing secrets (newest first) and the custom headers. `store_id` is set if the
+    secrets serve all stores of an app, so that the signature must name the store."""
 
     url: str
     secrets: Sequence[str]
     headers: Mapping[str, str] = {}
     keys: list[bytes] = []
     host: str = ""
+    store_id: int | None = None
     hidden: list[str] = []  # must not appear in what is kept of a response
 
     def __post_init__(self) -> None:
@@ -135,9 +137,8 @@ class Sender:
     async def send(self, target: Target, event_id: str, body: bytes, *, traced: bool = False) -> Response:
         """Send a request; every failure becomes a response too. A traced request uses a new connection."""
         timestamp = int(time.time())
-        signature = signatures(target.keys, event_id, timestamp, body)
+        signed = signed_headers(target.keys, event_id, timestamp, body, target.store_id)
         started = time.perf_counter()
-        signed = {"webhook-id": event_id, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
         response = Response(None, None, {}, None, 0, None, signed, timestamp)
         endpoint = self._endpoints.get(target.url) or self._parse(target.url)
         if endpoint.refused is not None:
@@ -145,8 +146,9 @@ class Sender:
             return response
         steps = Steps() if traced else None
         try:
-            request = b"%bwebhook-id: %b\r\nwebhook-timestamp: %d\r\nwebhook-signature: %b\r\ncontent-length: %d\r\n%b\r\n%b" % (
-                endpoint.head, event_id.encode(), timestamp, signature.encode(), len(body), _custom_headers(target.headers, close=traced), body
+            lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items()).encode()
+            request = b"%b%bcontent-length: %d\r\n%b\r\n%b" % (
+                endpoint.head, lines, len(body), _custom_headers(target.headers, close=traced), body
             )  # fmt: skip
             reader = await self._exchange(endpoint.origin, request, steps)
         except (TimeoutError, OSError, ValueError) as error:

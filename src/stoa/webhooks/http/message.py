@@ -138,20 +138,37 @@ def key_of(secret: str) -> bytes:
     return base64.b64decode(secret.removeprefix(_PREFIX))
 
 
-def signatures(keys: Sequence[bytes], event_id: str, timestamp: int, body: bytes) -> str:
-    """One signature for each key, newest first, separated by spaces."""
-    signed = base_string(event_id, timestamp, body)
-    digests = (hmac.digest(key, signed, "sha256") for key in keys)
-    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+def store_string(event_id: str, timestamp: int, store_id: int) -> bytes:
+    """The signed bytes of the header that names the store; no body begins like this, because events have other ids."""
+    return b"store.%s.%d.%d" % (event_id.encode(), timestamp, store_id)
 
 
-def sign(secrets: Sequence[str], event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of a delivery."""
-    return {
-        "webhook-id": event_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signatures([key_of(secret) for secret in secrets], event_id, timestamp, body),
-    }
+def signed_headers(
+    keys: Sequence[bytes], event_id: str, timestamp: int, body: bytes, store_id: int | None = None
+) -> dict[str, str]:
+    """The headers of a delivery, with one signature for each key, newest first, separated by spaces.
+
+    If the keys serve all stores of an app, a header names the store, and further signatures (`v1s`) cover it. Other verifiers
+    of Standard Webhooks ignore these.
+    """
+    contents = {"v1": base_string(event_id, timestamp, body)}
+    headers = {"webhook-id": event_id, "webhook-timestamp": str(timestamp)}
+    if store_id is not None:
+        contents["v1s"] = store_string(event_id, timestamp, store_id)
+        headers["webhook-store"] = str(store_id)
+    signatures = (
+        f"{version},{base64.b64encode(hmac.digest(key, content, 'sha256')).decode()}"
+        for version, content in contents.items()
+        for key in keys
+    )
+    return {**headers, "webhook-signature": " ".join(signatures)}
+
+
+def sign(
+    secrets: Sequence[str], event_id: str, timestamp: int, body: bytes, store_id: int | None = None
+) -> dict[str, str]:
+    """The headers of a delivery, from the secrets as text."""
+    return signed_headers([key_of(secret) for secret in secrets], event_id, timestamp, body, store_id)
 
 
 # --- redaction --------------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
--- Makes the endpoint of an app a subscription of a store, unless it is one already. Returns 0 if the app has no endpoint. The
--- secrets are copied as they are sealed: they are bound to the app, not to the row.
+-- Makes the endpoint of an app, and the subscriptions that it declares, subscriptions of a store, unless they are already.
+-- Returns 0 if the app has no endpoint. The secrets are copied as they are sealed: they are bound to the app, not to the row.
 CREATE FUNCTION add_app_endpoint(in_store_id bigint, in_app_id bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     endpoint record;
     new_id   bigint;
 BEGIN
+    PERFORM add_app_subscriptions(in_store_id, in_app_id);
     SELECT c.endpoint_url, c.sealed_secret, c.sealed_old_secret, c.old_secret_expires_at INTO endpoint
       FROM app_callbacks c WHERE c.app_id = in_app_id AND c.endpoint_url IS NOT NULL;
     IF NOT FOUND THEN
