@@ -6,6 +6,7 @@ CREATE SEQUENCE account_session_ids;
 CREATE SEQUENCE announcement_ids;
 CREATE SEQUENCE app_ids;
 CREATE SEQUENCE app_secret_ids;
+CREATE SEQUENCE app_subscription_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE event_positions;
@@ -217,6 +218,45 @@ CREATE TABLE app_secrets (
     CONSTRAINT app_secrets_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE app_secrets IS 'global';
+
+CREATE TABLE app_subscription_failures (
+    subscription_id bigint NOT NULL,
+    store_id        bigint NOT NULL,
+    error           text NOT NULL,
+    failed_at       timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT app_subscription_failures_pkey PRIMARY KEY (subscription_id, store_id),
+    CONSTRAINT app_subscription_failures_subscription_fkey FOREIGN KEY (subscription_id) REFERENCES app_subscriptions(id) ON DELETE CASCADE
+);
+COMMENT ON TABLE app_subscription_failures IS 'global';
+
+CREATE TABLE app_subscriptions (
+    id               bigint DEFAULT nextval('app_subscription_ids'::regclass) NOT NULL,
+    app_id           bigint NOT NULL,
+    name             text NOT NULL,
+    url              text,
+    events           text[] NOT NULL,
+    filter           text DEFAULT '{}'::text NOT NULL,
+    changed          text[] DEFAULT '{}'::text[] NOT NULL,
+    fields           text[] DEFAULT '{}'::text[] NOT NULL,
+    payload          text DEFAULT 'full'::text NOT NULL,
+    ordering         text DEFAULT 'none'::text NOT NULL,
+    skip_own         boolean DEFAULT false NOT NULL,
+    max_in_flight    integer DEFAULT 10 NOT NULL,
+    rate_per_s       integer,
+    revision         integer DEFAULT 1 NOT NULL,
+    removed_at       timestamptz,
+    applied_revision integer DEFAULT 0 NOT NULL,
+    applied_store_id bigint DEFAULT 0 NOT NULL,
+    applied_stores   integer DEFAULT 0 NOT NULL,
+    created_at       timestamptz DEFAULT now() NOT NULL,
+    updated_at       timestamptz DEFAULT now() NOT NULL,
+    applied_at       timestamptz,
+    CONSTRAINT app_subscriptions_pkey PRIMARY KEY (id),
+    CONSTRAINT app_subscriptions_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX app_subscriptions_name ON app_subscriptions (app_id, name) WHERE (removed_at IS NULL);
+CREATE INDEX app_subscriptions_unapplied_idx ON app_subscriptions (id) WHERE (applied_revision < revision);
+COMMENT ON TABLE app_subscriptions IS 'global';
 
 CREATE TABLE apps (
     id         bigint DEFAULT nextval('app_ids'::regclass) NOT NULL,
@@ -1374,6 +1414,8 @@ CREATE TABLE webhooks (
     version               integer DEFAULT 1 NOT NULL,
     readable              text[],
     changed               text[] DEFAULT '{}'::text[] NOT NULL,
+    managed_by            bigint,
+    managed_revision      integer,
     CONSTRAINT webhooks_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT webhooks_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE,
     CONSTRAINT webhooks_ordering_check CHECK (ordering = ANY (ARRAY['none'::text, 'resource'::text])),
@@ -1382,6 +1424,7 @@ CREATE TABLE webhooks (
     CONSTRAINT webhooks_status_check CHECK (status = ANY (ARRAY['active'::text, 'paused'::text, 'disabled'::text]))
 );
 CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX webhooks_managed_idx ON webhooks (managed_by, store_id) WHERE ((managed_by IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX webhooks_of_app_idx ON webhooks (app_id, store_id) WHERE (of_app AND (ended_at IS NULL));
 CREATE UNIQUE INDEX webhooks_same_key ON webhooks (store_id, app_id, same_key) WHERE (ended_at IS NULL);
 COMMENT ON TABLE webhooks IS 'store';
@@ -1441,9 +1484,9 @@ CREATE VIEW event_subscriptions AS
     w.payload,
     w.fields,
     w.sealed_headers,
-    w.sealed_secret,
+    COALESCE(c.sealed_secret, w.sealed_secret) AS sealed_secret,
         CASE
-            WHEN w.old_secret_expires_at > now() THEN w.sealed_old_secret
+            WHEN COALESCE(c.old_secret_expires_at, w.old_secret_expires_at) > now() THEN COALESCE(c.sealed_old_secret, w.sealed_old_secret)
             ELSE NULL::bytea
         END AS sealed_old_secret,
     w.status,
@@ -1456,11 +1499,13 @@ CREATE VIEW event_subscriptions AS
     s.name AS store_name,
     s.currency,
     s.timezone,
-    s.locale
+    s.locale,
+    w.managed_by IS NOT NULL AS managed
    FROM webhooks w
      JOIN apps a ON a.id = w.app_id
      JOIN stores s ON s.id = w.store_id
-     LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id;
+     LEFT JOIN installations i ON i.store_id = w.store_id AND i.app_id = w.app_id
+     LEFT JOIN app_callbacks c ON c.app_id = w.app_id AND w.managed_by IS NOT NULL;
 
 CREATE VIEW subscriptions AS
  SELECT w.store_id,

@@ -2310,7 +2310,7 @@ class AsyncWebhooks(AsyncResource):
         `url` changes, all values are removed: send them again in the same call. A change of `url`, `events`,
         `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
 
-        Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict, WebhookExists.
         """
         return await self._connection.one(
             models.PartialWebhook if answer_fields is not None else models.Webhook,
@@ -2329,7 +2329,7 @@ class AsyncWebhooks(AsyncResource):
 
         Nothing more is sent. Pending deliveries and the delivery log are deleted.
 
-        Requires the scope `webhooks:write`. Raises VersionConflict.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict.
         """
         await self._connection.none(
             "DELETE", f"/webhooks/{webhook_id}", if_match=if_match, idempotency_key=idempotency_key
@@ -2417,7 +2417,7 @@ class AsyncWebhooks(AsyncResource):
         immediately. The response contains `secret` only this once; repeating the call with the same
         `Idempotency-Key` returns it again. The token needs the scopes of the events, as for a new subscription.
 
-        Requires the scope `webhooks:write`. Raises SecretRotationActive.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, SecretRotationActive.
         """
         return await self._connection.one(
             models.PartialWebhook if fields is not None else models.Webhook,

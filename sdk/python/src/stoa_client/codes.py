@@ -176,6 +176,12 @@ class LastVariant(Conflict):
     code = "last_variant"
 
 
+class ManagedSubscription(Conflict):
+    """The subscription is declared at the app."""
+
+    code = "managed_subscription"
+
+
 class NumberTaken(Conflict):
     """The order number is taken."""
 

@@ -308,6 +308,7 @@ WebhookField: TypeAlias = Literal[
     "headers",
     "status",
     "disabled_reason",
+    "managed",
     "health",
     "secret_expires_at",
     "max_in_flight",

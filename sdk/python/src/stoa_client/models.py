@@ -1570,6 +1570,10 @@ class Webhook(Model):
     """Why Stoa disabled the subscription: `gone` after a response with 410, `failing` after 72 hours without a
     success; null otherwise.
     """
+    managed: bool = absent()
+    """Whether your app declares the subscription for all stores. It is changed only there, and signs with the
+    app's signing secret.
+    """
     health: str = absent()
     """`healthy`; `degraded` after a failed attempt; `failing` while the circuit breaker is open or the
     subscription is disabled. One of degraded, failing, healthy; later releases may add values.
@@ -1620,6 +1624,7 @@ class PartialWebhook(Model):
     headers: "UnsetType | dict[str, str]" = absent()
     status: "UnsetType | str" = absent()
     disabled_reason: "UnsetType | str | None" = absent()
+    managed: "UnsetType | bool" = absent()
     health: "UnsetType | str" = absent()
     secret_expires_at: "UnsetType | datetime | None" = absent()
     max_in_flight: "UnsetType | int" = absent()

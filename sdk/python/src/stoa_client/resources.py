@@ -2304,7 +2304,7 @@ class Webhooks(Resource):
         `url` changes, all values are removed: send them again in the same call. A change of `url`, `events`,
         `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
 
-        Requires the scope `webhooks:write`. Raises VersionConflict, WebhookExists.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict, WebhookExists.
         """
         return self._connection.one(
             models.PartialWebhook if answer_fields is not None else models.Webhook,
@@ -2323,7 +2323,7 @@ class Webhooks(Resource):
 
         Nothing more is sent. Pending deliveries and the delivery log are deleted.
 
-        Requires the scope `webhooks:write`. Raises VersionConflict.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict.
         """
         self._connection.none("DELETE", f"/webhooks/{webhook_id}", if_match=if_match, idempotency_key=idempotency_key)
 
@@ -2409,7 +2409,7 @@ class Webhooks(Resource):
         immediately. The response contains `secret` only this once; repeating the call with the same
         `Idempotency-Key` returns it again. The token needs the scopes of the events, as for a new subscription.
 
-        Requires the scope `webhooks:write`. Raises SecretRotationActive.
+        Requires the scope `webhooks:write`. Raises ManagedSubscription, SecretRotationActive.
         """
         return self._connection.one(
             models.PartialWebhook if fields is not None else models.Webhook,

@@ -94,6 +94,9 @@ export class InsufficientStock extends Conflict {}
 /** The last variant cannot be deleted. */
 export class LastVariant extends Conflict {}
 
+/** The subscription is declared at the app. */
+export class ManagedSubscription extends Conflict {}
+
 /** The order number is taken. */
 export class NumberTaken extends Conflict {}
 
@@ -204,6 +207,7 @@ export const byCode: Readonly<Record<string, typeof ApiError>> = {
   illegal_transition: IllegalTransition,
   insufficient_stock: InsufficientStock,
   last_variant: LastVariant,
+  managed_subscription: ManagedSubscription,
   number_taken: NumberTaken,
   order_not_editable: OrderNotEditable,
   order_not_paid: OrderNotPaid,

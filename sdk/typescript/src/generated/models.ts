@@ -1345,6 +1345,11 @@ export interface Webhook {
    */
   disabled_reason: string | null;
   /**
+   * Whether your app declares the subscription for all stores. It is changed only there, and signs with the app's
+   * signing secret.
+   */
+  managed: boolean;
+  /**
    * `healthy`; `degraded` after a failed attempt; `failing` while the circuit breaker is open or the subscription
    * is disabled.
    */

@@ -951,7 +951,7 @@ export class Webhooks extends Resource {
    * removed: send them again in the same call. A change of `url`, `events`, `filter`, `changed` or `headers`
    * requires the scopes of the events in the token, as a new subscription.
    *
-   * Requires the scope `webhooks:write`. Throws VersionConflict, WebhookExists.
+   * Requires the scope `webhooks:write`. Throws ManagedSubscription, VersionConflict, WebhookExists.
    */
   update<F extends keyof models.Webhook = never>(
     webhookId: number,
@@ -966,7 +966,7 @@ export class Webhooks extends Resource {
    *
    * Nothing more is sent. Pending deliveries and the delivery log are deleted.
    *
-   * Requires the scope `webhooks:write`. Throws VersionConflict.
+   * Requires the scope `webhooks:write`. Throws ManagedSubscription, VersionConflict.
    */
   delete(webhookId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
     return this.connection.none("DELETE", `/webhooks/${webhookId}`, { options });
@@ -997,7 +997,7 @@ export class Webhooks extends Resource {
    * immediately. The response contains `secret` only this once; repeating the call with the same `Idempotency-Key`
    * returns it again. The token needs the scopes of the events, as for a new subscription.
    *
-   * Requires the scope `webhooks:write`. Throws SecretRotationActive.
+   * Requires the scope `webhooks:write`. Throws ManagedSubscription, SecretRotationActive.
    */
   rotateSecret<F extends keyof models.Webhook = never>(
     webhookId: number,
