@@ -1,6 +1,6 @@
 """Exports: whole lists as streams, which resume after a broken connection and raise without their end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -28,7 +28,7 @@ def failed(code: str, status: int, cursor: str, *, retryable: bool) -> bytes:
 class Answers:
     """A service that answers each request for a stream with the next of these bodies; an exception breaks the connection."""
 
-    def __init__(self, *bodies: list[bytes | Exception]) -> None:
+    def __init__(self, *bodies: Sequence[bytes | Exception]) -> None:
         self._bodies = iter(bodies)
         self.cursors: list[str | None] = []
 
@@ -50,7 +50,7 @@ class Answers:
 BROKEN = httpx.RemoteProtocolError("the peer closed the connection")
 
 
-def reading(answers: Answers) -> list[int]:
+def reading(answers: Answers) -> list[object]:
     """The ids of the products that a client reads."""
     http = httpx.Client(transport=httpx.MockTransport(answers))
     with Client("http://shop.example", client_id="a", client_secret="b", http=http) as client:
@@ -77,7 +77,10 @@ def test_a_stream_that_cannot_go_on_raises_its_problem() -> None:
 
 
 def test_a_stream_without_its_end_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    def proceed(_: float) -> None:
+        pass
+
+    monkeypatch.setattr("time.sleep", proceed)
     with pytest.raises(ConnectionFailed, match="without its last line"):
         reading(Answers(*[[*ROWS]] * 5))
 
@@ -97,6 +100,7 @@ def test_an_export_contains_every_resource(client: Client) -> None:
     assert [product.name for product in export] == [f"Mug {n}" for n in range(300)]
     assert export.total == 300
     client.products.create(name="Late", price="1.00")
+    assert export.cursor is not None
     assert [product.name for product in client.products.export(cursor=export.cursor)] == ["Late"]
     first = next(iter(client.products.export(fields=["name"])))
     assert first.name == "Mug 0"
