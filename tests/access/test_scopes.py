@@ -18,6 +18,7 @@ def test_the_scopes_are_in_the_order_of_the_contract() -> None:
         "inventory:write",
         "orders:read",
         "orders:write",
+        "orders:import",
         "customers:read",
         "customers:write",
         "customers:erase",

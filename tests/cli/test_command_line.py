@@ -41,9 +41,11 @@ EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
 WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",), ("store", "export")}
-# Tested below and in tests/webhooks, tests/fault, tests/cluster, tests/imports and test_doctor.py.
+# Tested below and in tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
 ELSEWHERE = {
     ("import", "cancel"),
+    ("import", "orders"),
+    *(("app", "subscriptions", name) for name in ("list", "add", "remove", "resume")),
     ("account", "set-up"),
     ("listen",),
     ("backup",),

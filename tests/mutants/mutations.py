@@ -25,8 +25,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a field is written without its scope",
-        "check_field_scopes(members, endpoint.body, call.may)",
-        "check_field_scopes(members, endpoint.body, bool)",
+        "check_field_scopes(members, type_, call.may)",
+        "check_field_scopes(members, type_, bool)",
         "tests/orders/test_customer_scope.py::test_a_customer_id_needs_the_customer_scope",
     ),
     Mutation(

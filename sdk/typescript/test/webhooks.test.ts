@@ -66,11 +66,11 @@ test("an invalid secret is a TypeError", async () => {
 test("a message of an app subscription names its store, which is verified", async () => {
   const body = JSON.stringify({ id: "evt_1", type: "product.created", store: { id: 7, handle: "demo", base_url: "" } });
   const at = seconds();
-  const headers = { ...signed(SECRET, { body, at }), "webhook-store": "7" };
+  const headers: Record<string, string> = { ...signed(SECRET, { body, at }), "webhook-store": "7" };
   const key = Buffer.from(SECRET.slice("whsec_".length), "base64");
   const named = createHmac("sha256", key).update(`store.msg_1.${at}.7`).digest("base64");
   await assert.rejects(verify(body, headers, SECRET), SignatureRefused);
-  headers["webhook-signature"] += ` v1s,${named}`;
+  headers["webhook-signature"] = `${headers["webhook-signature"]} v1s,${named}`;
   assert.equal((await verify(body, headers, SECRET)).store.id, 7);
   assert.equal(await storeOf(headers, SECRET), 7);
   assert.equal(await storeOf(headers, [newSecret(), SECRET]), 7);
@@ -79,8 +79,8 @@ test("a message of an app subscription names its store, which is verified", asyn
     await assert.rejects(verify(body, { ...headers, ...wrong }, SECRET), SignatureRefused);
   }
   const other = JSON.stringify({ id: "evt_1", type: "product.created", store: { id: 8, handle: "b", base_url: "" } });
-  const mixed = { ...signed(SECRET, { body: other, at }), "webhook-store": "7" };
-  mixed["webhook-signature"] += ` v1s,${named}`;
+  const mixed: Record<string, string> = { ...signed(SECRET, { body: other, at }), "webhook-store": "7" };
+  mixed["webhook-signature"] = `${mixed["webhook-signature"]} v1s,${named}`;
   await assert.rejects(verify(other, mixed, SECRET), /another store/);
   await assert.rejects(storeOf(signed(), SECRET), /webhook-store is required/);
 });

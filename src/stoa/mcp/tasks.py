@@ -227,11 +227,11 @@ TASKS = (
     Task(
         name="take_payment",
         operation="update_order_status",
-        description="Record that an order is paid in full. It moves no money: the payment was taken elsewhere.",
+        description="Record a payment, in full or in part; `amount_due` of the order says what is due. It moves no money: the "
+        "payment was taken elsewhere.",
         presets=("orders",),
-        arguments="order_id comment",
-        fixed={"payment_status": "paid"},
-        describe={"comment": "For the timeline, such as how it was paid."},
+        arguments="order_id amount=payment.amount method=payment.method external_id=payment.external_id note=payment.note",
+        required=("amount",),
         result=_ORDER,
     ),
     Task(

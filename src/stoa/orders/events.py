@@ -99,6 +99,7 @@ class OrderExpired(Event):
 
     name, scope, resource_type = "order.expired", "orders:read", "order"
     resource = Order
+    recorded = OrderStatusChanged.recorded | {"expires_at"}
 
 
 class OrderProductsChanged(Event):

@@ -32,6 +32,10 @@ _SEND_EVENTS = Meta(
     description="Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."
 )
 
+_METHOD = Meta(description="How the money was moved, such as `card` or `cash`.")
+_EXTERNAL_ID = Meta(description="The id of the transaction in the payment system, unique in the order.")
+_NOTE = Meta(description="A note about it.")
+
 
 class HistoricalLine(NewLine, forbid_unknown_fields=True):
     """A line item as it was ordered. It belongs to the variant with its `sku` or `variant_id`; without such a variant, `name` and `unit_price` are required."""
@@ -41,8 +45,8 @@ class HistoricalLine(NewLine, forbid_unknown_fields=True):
         Meta(description="The name of the product when it was ordered. By default it is the present name."),
     ] = None
     variant_title: Annotated[Short | None, Meta(description="The title of the variant when it was ordered.")] = None
-    weight: Weight | None = None
-    weight_unit: WeightUnit | None = None
+    weight: Annotated[Weight | None, Meta(description="The weight of one unit when it was ordered.")] = None
+    weight_unit: Annotated[WeightUnit | None, Meta(description="The unit of `weight`.")] = None
     returned_quantity: Annotated[
         Annotated[int, Meta(ge=0, le=MOST_UNITS)],
         Meta(description="The shipped units that were returned; 0 by default."),
@@ -54,9 +58,9 @@ class PastPayment(msgspec.Struct, forbid_unknown_fields=True):
 
     amount: Annotated[Money, Meta(description="The paid amount, more than 0.")]
     created_at: Annotated[Time, Meta(description="The time of the payment.")]
-    method: Short | None = None
-    external_id: Name | None = None
-    note: Long | None = None
+    method: Annotated[Short | None, _METHOD] = None
+    external_id: Annotated[Name | None, _EXTERNAL_ID] = None
+    note: Annotated[Long | None, _NOTE] = None
 
 
 class PastRefundLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,10 +85,10 @@ class PastRefund(msgspec.Struct, forbid_unknown_fields=True):
             description="The refunded units. Their amounts and `shipping_amount` add up to `amount`.",
         ),
     ] = []
-    reason: Short | None = None
-    note: Long | None = None
-    method: Short | None = None
-    external_id: Name | None = None
+    reason: Annotated[Short | None, Meta(description="Why the money was returned.")] = None
+    note: Annotated[Long | None, _NOTE] = None
+    method: Annotated[Short | None, _METHOD] = None
+    external_id: Annotated[Name | None, _EXTERNAL_ID] = None
 
 
 class PastPortion(msgspec.Struct, forbid_unknown_fields=True):

@@ -97,6 +97,8 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "audit_entries": _IDS,
     "audit_heads": _FIGURES,
     "delivery_hours": _FIGURES,
+    "app_subscriptions": _APP,
+    "app_subscription_failures": _APP,
     "failed_requests": "holds the operation and the error code, nothing that the caller sent; no longer written",
     "failed_attempts": "counts failed logins by client and network address for a few minutes",
     "import_queue": _IDS,

@@ -39,6 +39,7 @@ STEPS: tuple[Step, ...] = (
     _step("lanes", "webhook_id"),
     _step("deliveries", "webhook_id", "sequence", "finished_on"),
     _step("delivery_hours", "webhook_id", "hour"),
+    _step("app_subscription_failures", "subscription_id"),
     _step("webhooks", "id"),
     _step("events", "id", "routed_on"),
     _step("import_queue", "import_id", content=True),

@@ -110,9 +110,16 @@ async def produce_events(shop: Shop) -> None:
         assert answer.status_code < 300, f"{method} {path}: {answer.text}"
 
 
-# A failing receiver or a changed installation produces these, in other tests; `webhook.test` is never stored.
+# A failing receiver, a changed installation or the end of a hold produces these, in other tests; `webhook.test` is never stored.
 STORE = EventStore(7, "demo", "https://api.example.com/stores/demo")
-TESTED_ELSEWHERE = {"webhook.test", "webhook.failing", "webhook.disabled", "app.uninstalled", "app.scopes_changed"}
+TESTED_ELSEWHERE = {
+    "webhook.test",
+    "webhook.failing",
+    "webhook.disabled",
+    "app.uninstalled",
+    "app.scopes_changed",
+    "order.expired",
+}
 
 
 async def test_every_stored_event_is_valid_under_its_schema(shop: Shop) -> None:

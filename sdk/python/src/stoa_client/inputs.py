@@ -593,6 +593,7 @@ class HistoricalLine(TypedDict):
     taxable: NotRequired[bool | None]
     """Whether a custom line item is taxed; true by default."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     location: NotRequired[str | None]
     """The code of the location where the units are reserved. In a new order, the default is the order's
     `location`.
@@ -600,7 +601,9 @@ class HistoricalLine(TypedDict):
     variant_title: NotRequired[str | None]
     """The title of the variant when it was ordered."""
     weight: NotRequired[float | None]
+    """The weight of one unit when it was ordered."""
     weight_unit: NotRequired[Literal["g", "kg", "lb", "oz"] | None]
+    """The unit of `weight`."""
     returned_quantity: NotRequired[int]
     """The shipped units that were returned; 0 by default."""
 
@@ -643,13 +646,21 @@ class HistoricalOrder(TypedDict):
     total: NotRequired[Amount | None]
     """The amount to pay. If you send it, it must be the total that Stoa computes."""
     shipping_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address to ship to; null if none is set, and after the customer is erased."""
     billing_address: NotRequired[OrderAddress | models.OrderAddress | None]
+    """The address of the invoice; null if none is set, and after the customer is erased."""
     shipping_method: NotRequired[str | None]
+    """The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it."""
     payment_method: NotRequired[str | None]
+    """The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it."""
     note: NotRequired[str | None]
+    """A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased."""
     tags: NotRequired[Sequence[str]]
+    """Words to group orders by, up to 250; lists filter by one. An update replaces the whole list."""
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
+    """Up to 100 values of your own, by key. All apps of the store see them."""
     external_id: NotRequired[str | None]
+    """The id of the order in your own system, unique in the store; null if none is set."""
     location: NotRequired[str | None]
     """The code of the location where the line items are reserved. By default, units are reserved at the locations
     in the order of their priority, and a line item may be split.
@@ -1379,8 +1390,11 @@ class PastPayment(TypedDict):
     created_at: datetime | str
     """The time of the payment."""
     method: NotRequired[str | None]
+    """How the money was moved, such as `card` or `cash`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in the payment system, unique in the order."""
     note: NotRequired[str | None]
+    """A note about it."""
 
 
 class PastPortion(TypedDict):
@@ -1404,9 +1418,13 @@ class PastRefund(TypedDict):
     line_items: NotRequired[Sequence[PastRefundLine]]
     """The refunded units. Their amounts and `shipping_amount` add up to `amount`."""
     reason: NotRequired[str | None]
+    """Why the money was returned."""
     note: NotRequired[str | None]
+    """A note about it."""
     method: NotRequired[str | None]
+    """How the money was moved, such as `card` or `cash`."""
     external_id: NotRequired[str | None]
+    """The id of the transaction in the payment system, unique in the order."""
 
 
 class PastRefundLine(TypedDict):

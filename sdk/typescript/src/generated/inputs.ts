@@ -295,6 +295,7 @@ export interface HistoricalLine {
   requires_shipping?: boolean | null;
   /** Whether a custom line item is taxed; true by default. */
   taxable?: boolean | null;
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
    * The code of the location where the units are reserved. In a new order, the default is the order's `location`.
@@ -302,7 +303,9 @@ export interface HistoricalLine {
   location?: string | null;
   /** The title of the variant when it was ordered. */
   variant_title?: string | null;
+  /** The weight of one unit when it was ordered. */
   weight?: number | null;
+  /** The unit of `weight`. */
   weight_unit?: "g" | "kg" | "lb" | "oz" | null;
   /**
    * The shipped units that were returned; 0 by default.
@@ -354,13 +357,21 @@ export interface HistoricalOrder {
   prices_include_tax?: boolean | null;
   /** The amount to pay. If you send it, it must be the total that Stoa computes. */
   total?: string | null;
+  /** The address to ship to; null if none is set, and after the customer is erased. */
   shipping_address?: OrderAddress | models.OrderAddress | null;
+  /** The address of the invoice; null if none is set, and after the customer is erased. */
   billing_address?: OrderAddress | models.OrderAddress | null;
+  /** The name of the shipping method, such as `Standard`; null if none is set. Stoa does not interpret it. */
   shipping_method?: string | null;
+  /** The name of the payment method, such as `card`; null if none is set. Stoa does not interpret it. */
   payment_method?: string | null;
+  /** A note on the order, up to 5,000 characters; null if none is set, and after the customer is erased. */
   note?: string | null;
+  /** Words to group orders by, up to 250; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[];
+  /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** The id of the order in your own system, unique in the store; null if none is set. */
   external_id?: string | null;
   /**
    * The code of the location where the line items are reserved. By default, units are reserved at the locations in
@@ -1243,8 +1254,11 @@ export interface PastPayment {
   amount: string;
   /** The time of the payment. */
   created_at: Time;
+  /** How the money was moved, such as `card` or `cash`. */
   method?: string | null;
+  /** The id of the transaction in the payment system, unique in the order. */
   external_id?: string | null;
+  /** A note about it. */
   note?: string | null;
 }
 
@@ -1266,9 +1280,13 @@ export interface PastRefund {
   shipping_amount?: string | null;
   /** The refunded units. Their amounts and `shipping_amount` add up to `amount`. */
   line_items?: readonly PastRefundLine[];
+  /** Why the money was returned. */
   reason?: string | null;
+  /** A note about it. */
   note?: string | null;
+  /** How the money was moved, such as `card` or `cash`. */
   method?: string | null;
+  /** The id of the transaction in the payment system, unique in the order. */
   external_id?: string | null;
 }
 

@@ -120,6 +120,8 @@ def _describe(endpoints: Iterable[Endpoint], components: dict[str, Any]) -> None
     """Describe the fields of a request body as its resource does: a field has one meaning, declared once."""
     pending = [
         (body_name(each), each.resource.__name__) for each in endpoints if is_struct(each.body) and each.resource
+    ] + [
+        (body.__name__, each.resource.__name__) for each in endpoints if each.resource for body in each.bodies.values()
     ]
     seen: set[tuple[str, str]] = set()
     while pending:

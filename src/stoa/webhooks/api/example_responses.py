@@ -67,6 +67,7 @@ def _webhook() -> Resource:
         "payload": NEW_WEBHOOK["payload"],
         "ordering": NEW_WEBHOOK["ordering"],
         "skip_own": NEW_WEBHOOK["skip_own"],
+        "managed": False,
         "headers": dict.fromkeys(NEW_WEBHOOK["headers"], HIDDEN),
         "status": "active",
         "disabled_reason": None,
