@@ -3,7 +3,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./api.ts";
 
 const [baseUrl, token] = process.argv.slice(2) as [string, string];
-const client = createClient<paths, "application/json">({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
+const client = createClient<paths, "application/json" | "application/problem+json">({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
 
 const made = await client.POST("/api/v3/app/products", {
   body: { name: "Bowl", price: "18.00", sku: "BOWL-1", status: "draft" },
