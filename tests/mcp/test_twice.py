@@ -124,7 +124,7 @@ DAY: list[tuple[str, dict[str, Any]]] = [
     ("find_orders", {"status": "pending", "email": "ada@example.com"}),
     ("show_order", {"order_id": "$create_order"}),
     ("comment_on_order", {"order_id": "$create_order", "text": "Call before delivery."}),
-    ("take_payment", {"order_id": "$create_order", "amount": "1.00", "note": "Paid in the shop."}),
+    ("take_payment", {"order_id": "$create_order", "amount": "500.00", "note": "Paid in the shop."}),
     ("change_order_status", {"order_id": "$create_order", "status": "processing"}),
     (
         "ship_order",
