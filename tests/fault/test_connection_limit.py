@@ -98,7 +98,8 @@ async def test_a_pool_works_with_fewer_connections_and_grows_again(
     pool = Database(url, size=5)
     rows = await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.05)") for _ in range(15)))
     assert len(rows) == 15
-    assert (pool.in_use, pool.idle, pool.waiting) == (0, 2, 0)
+    assert (pool.in_use, pool.waiting) == (0, 0)
+    assert 1 <= pool.idle <= 2, "the server also counts a connection that it is about to refuse"
     assert pool.errors["53"] >= 1
     assert pool.waits >= 10
     assert pool.wait_s > 0
