@@ -23,9 +23,9 @@ from benchmarks.measures import Access, Measure
 from benchmarks.results import Results, Round, Row, describe_machine, marks_of, row_of
 from benchmarks.services import Memory, Service
 from stoa.access.contract import NewSecret
+from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import connect
 from stoa.settings import Settings, load
 
 BASELINE = Path(__file__).parent / "baseline"

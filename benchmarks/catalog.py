@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.pool import Connection
+from stoa.db.connection import Connection
 from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
 from stoa.products.contract import Option, Seo
 from stoa.products.rules import new_product

@@ -21,9 +21,10 @@ from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
 from benchmarks.services import free_port, running
 from stoa.access.encryption import Cipher
+from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.events.notify import Notifier
 from stoa.settings import load, secret_key

@@ -23,8 +23,8 @@ from benchmarks.results import describe_machine
 from benchmarks.services import Service
 from stoa.access.contract import NewSecret
 from stoa.cluster.distribution import distribute
+from stoa.db.connection import connect
 from stoa.db.migrate import migrate
-from stoa.db.pool import connect
 from stoa.settings import load
 
 COLUMNS = ("Row", "plain /s", "Citus /s", "times", "CPU plain", "CPU coordinator", "CPU workers")

@@ -29,9 +29,10 @@ from stoa.access.grants import install, issue_token
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
+from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.imports.contract import Options
 from stoa.imports.importable import Task
 from stoa.imports.jobs import new_import_id, start_import

@@ -12,7 +12,8 @@ import msgspec
 from benchmarks.drive import NUMBER, CannotMeasure, Request, Script
 from stoa.access.admission import Admission
 from stoa.api import ENDPOINTS
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.rest.dispatch import PREFIX, Dispatcher
 from stoa.rest.request import Receive, Scope, Send

@@ -15,9 +15,9 @@ from benchmarks.drive import Load, drive_http
 from benchmarks.measures import Access
 from benchmarks.report import as_table, record
 from benchmarks.results import describe_machine
+from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import connect
 from stoa.settings import Settings, load
 
 CONNECTIONS = 8

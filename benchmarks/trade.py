@@ -10,7 +10,7 @@ from benchmarks.catalog import Loaded
 from benchmarks.drive import CannotMeasure
 from stoa.access.contract import NewSecret
 from stoa.app import Application
-from stoa.db.pool import Connection
+from stoa.db.connection import Connection
 from stoa.rest.dispatch import PREFIX
 from stoa.settings import Settings
 

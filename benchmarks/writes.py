@@ -8,7 +8,7 @@ from benchmarks.drive import NUMBER, CannotMeasure, Request
 from benchmarks.measures import Access, Measure, Wanted
 from benchmarks.recording import FIRST_NEW_ID, as_transaction, record
 from benchmarks.trade import ADDRESS
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.rest.dispatch import PREFIX
 from stoa.settings import Settings
 

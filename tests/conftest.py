@@ -19,8 +19,9 @@ from hypothesis import HealthCheck
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
+from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes
 from tests.support.databases import (

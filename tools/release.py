@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import connect
 from stoa.db.schema_files import Release
 from tools.recorded_documents import write_documents
 

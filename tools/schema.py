@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from stoa.customers import documents as customers
+from stoa.db.connection import Connection, connect
 from stoa.db.editions import function_sql
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import Connection, connect
 from stoa.orders import input_rows as orders
 from stoa.products import documents as products
 

@@ -19,9 +19,10 @@ from stoa.access.console import Console
 from stoa.access.key_rotation import with_known_keys
 from stoa.background import Work, open_pools, run_duties
 from stoa.db import migrate
+from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.db.service_facts import check_key
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import

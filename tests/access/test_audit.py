@@ -10,7 +10,8 @@ import pytest
 
 from stoa.access import audit
 from stoa.access.operator import Operator
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from tests.access.tenants import open_store
 
 

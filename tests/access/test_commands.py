@@ -15,7 +15,7 @@ from stoa.access.audit_commands import COMMANDS as AUDIT_COMMANDS
 from stoa.access.console import Console, open_console
 from stoa.access.contract import SCOPES
 from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.processes.serving import check_start
 from stoa.settings import Settings
 from stoa.store_data.export import COMMANDS as STORE_COMMANDS

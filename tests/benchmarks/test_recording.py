@@ -16,8 +16,9 @@ from tests.support.shops import Shop, open_shop
 from benchmarks import recording, writes
 from stoa.access.contract import NewSecret
 from stoa.app import Application
+from stoa.db.connection import connect
 from stoa.db.embedded import binary
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.settings import load
 
 TIMES = 5

@@ -12,8 +12,9 @@ from tests.support.shops import Shop, open_shop
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
 from stoa.cluster.status import STORE_SHARD
+from stoa.db.connection import connect
 from stoa.db.migrate import migrate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.settings import Settings, load
 
 needs_cluster = pytest.mark.skipif(not on_cluster(), reason="needs a Citus cluster: set TEST_CITUS_URL")

@@ -16,9 +16,10 @@ from stoa.cluster.distribution import DistributionRefused, distribute, plan
 from stoa.cluster.status import StatusRefused, read_status
 from stoa.db import migrate as migrations
 from stoa.db import migration_plan, placement
+from stoa.db.connection import Connection, connect
 from stoa.db.migrate import Function, Migration, functions, migrate
 from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced, placing
-from stoa.db.pool import Connection, Database, connect
+from stoa.db.pool import Database
 from stoa.settings import load
 
 on_one_server = pytest.mark.not_on_cluster("it concerns a server without Citus")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cluster.test_routing import CHANGED, PLAIN
 
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.db.query import Query, json_rows
 from stoa.imports.queries import OLDEST_WAITING
 from stoa.webhooks.delivery import queries

@@ -12,7 +12,8 @@ from tests.support.shops import Shop, api_client, open_shop
 
 from stoa.api import ENDPOINTS
 from stoa.app import Application
-from stoa.db.pool import Connection, Database, connect
+from stoa.db.connection import Connection, connect
+from stoa.db.pool import Database
 from stoa.settings import Settings
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.not_on_cluster("it counts the rows that one server reads")]

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from stoa.db import embedded
+from stoa.db.connection import connect
 from stoa.db.embedded import NOBODY, DataFolderInUse, EmbeddedPostgres, EmbeddedPostgresFailed, binary
-from stoa.db.pool import connect
 
 ENVIRONMENT = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path)}
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -11,9 +11,9 @@ from tests.support.databases import new_database
 
 from stoa.db import backfill, stored_functions
 from stoa.db import migrate as migrations
+from stoa.db.connection import Connection, connect
 from stoa.db.errors import PostgresError
 from stoa.db.migrate import migrate, version
-from stoa.db.pool import Connection, connect
 from stoa.db.schema_files import Function, Migration, MigrationRefused, Release, functions, known, previous_release
 
 pytestmark = pytest.mark.not_on_cluster("the synthetic migrations declare no placement")

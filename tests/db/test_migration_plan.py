@@ -10,9 +10,9 @@ import pytest
 from tests.support.service import Service, new_database
 from tests.upgrades.releases import ROOT, git, released_commit
 
+from stoa.db.connection import Connection, connect
 from stoa.db.migrate import migrate
 from stoa.db.migration_plan import faults
-from stoa.db.pool import Connection, connect
 from stoa.db.schema_files import Migration, known
 from stoa.db.statement_locks import LockReader
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from stoa.db import pool
+from stoa.db.connection import Connection
 from stoa.db.errors import CommitUnknown, NodeAway, PostgresError, StaleTransaction, Unavailable, sqlstate
-from stoa.db.pool import PAUSE_S, TRIES, Connection, Database
+from stoa.db.pool import PAUSE_S, TRIES, Database
 
 
 class Work:

@@ -9,8 +9,8 @@ from tests.support.service import new_database
 from tools.schema import FILE, describe
 
 from stoa.db import migrate as migrations
+from stoa.db.connection import Connection, connect
 from stoa.db.migrate import Function, functions, migrate
-from stoa.db.pool import Connection, connect
 
 PLACEMENTS = {"store", "global", "local"}
 FUNCTIONS = functions()

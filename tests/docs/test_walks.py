@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import stoa
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.events.notify import CHANNEL
 from stoa.settings import Settings
 from tests.docs.pages import ROOT

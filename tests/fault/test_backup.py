@@ -23,9 +23,10 @@ from stoa.backup.archive import DUMP, KEY, MANIFEST, BackupRefused
 from stoa.backup.programs import _connection, _program  # pyright: ignore[reportPrivateUsage]
 from stoa.backup.restoring import restore
 from stoa.backup.saving import save
+from stoa.db.connection import connect
 from stoa.db.embedded import binary
 from stoa.db.migrate import LATEST, migrate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from stoa.app import Application
+from stoa.db.connection import Connection, connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.migrate import migrate
-from stoa.db.pool import Connection, Database, connect
+from stoa.db.pool import Database
 from stoa.operations.connection_budget import LIMITS, service_budget, worker_budget
 from stoa.settings import Settings
 from tests.support.service import Service, sibling
@@ -98,11 +99,11 @@ async def test_a_pool_works_with_fewer_connections_and_grows_again(
     pool = Database(url, size=5)
     rows = await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.05)") for _ in range(15)))
     assert len(rows) == 15
-    assert (pool.in_use, pool.waiting) == (0, 0)
+    assert (pool.in_use, len(pool.line)) == (0, 0)
     assert 1 <= pool.idle <= 2, "the server also counts a connection that it is about to refuse"
     assert pool.errors["53"] >= 1
-    assert pool.waits >= 10
-    assert pool.wait_s > 0
+    assert pool.line.waits >= 10
+    assert pool.line.wait_s > 0
     await admin.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1")
     monkeypatch.setattr(pool, "_full_until", 0.0)
     await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.05)") for _ in range(15)))

@@ -8,7 +8,7 @@ from signal import SIGKILL
 import httpx
 import pytest
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.service import PATIENCE_S, WITH_NOTES, Account, Service, alive, migrated_database, until
 
 WRITERS = 4

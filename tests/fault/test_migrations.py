@@ -12,10 +12,11 @@ from signal import SIGINT
 
 import pytest
 
+from stoa.db.connection import connect
 from stoa.db.errors import Unavailable
 from stoa.db.migrate import LATEST, migrate
 from stoa.db.placement import CITUS_CATALOG
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from tests.contract.test_statements import ALL, LISTINGS, shapes
 from tests.support.service import PATIENCE_S, Service, free_port, new_database
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
+from stoa.db.waiting import arrived_at
 
 SIZE = 2
 
@@ -113,16 +115,35 @@ async def test_a_connection_closed_by_the_server_is_replaced(pool: Database, db:
 async def test_a_pool_is_saturated_by_a_long_wait_and_not_by_a_crowd(
     pool: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 3600)
+    monkeypatch.setattr("stoa.db.waiting.SHED_AFTER_S", 3600)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(SIZE):
             await stack.enter_async_context(pool.transaction())
         waiting = [asyncio.create_task(pool.fetch("SELECT 1")) for _ in range(50 * SIZE)]
         await asyncio.sleep(0)
-        assert pool.waiting == len(waiting)
+        assert len(pool.line) == len(waiting)
         assert not pool.saturated
-        monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 0.01)
+        monkeypatch.setattr("stoa.db.waiting.SHED_AFTER_S", 0.01)
         await asyncio.sleep(0.02)
         assert pool.saturated
     await asyncio.gather(*waiting)
     assert not pool.saturated
+
+
+async def test_the_oldest_request_gets_the_next_connection_and_a_long_one_joins_as_new(pool: Database) -> None:
+    served: list[str] = []
+
+    async def ask(name: str, seconds_ago: float) -> None:
+        arrived_at.set(time.monotonic() - seconds_ago)
+        await pool.fetch("SELECT 1")
+        served.append(name)
+
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(SIZE - 1):
+            await stack.enter_async_context(pool.transaction())
+        async with pool.transaction():
+            ages = {"new": 0.0, "older": 0.5, "oldest": 1.0, "stream": 600.0}
+            asking = [asyncio.create_task(ask(name, age)) for name, age in ages.items()]
+            await asyncio.sleep(0)
+        await asyncio.gather(*asking)
+    assert served == ["oldest", "older", "new", "stream"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoa.db.pool import Database, path_to_server
+from stoa.db.connection import path_to_server
+from stoa.db.pool import Database
 from tests.fault.test_lost_database import Postgres
 from tests.figures.trade import Trade, verify
 from tests.support.data_folders import copy_migrated

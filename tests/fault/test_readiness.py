@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from stoa.app import Application
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.operations import readiness
 from stoa.operations.telemetry import LOGGED
 from stoa.settings import Settings

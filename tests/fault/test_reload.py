@@ -10,7 +10,7 @@ from signal import SIGHUP
 import pytest
 
 import stoa
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.partial_request import PartialRequest
 from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, migrated_database, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.secret_keys import key_fingerprint
 from tests.conftest import SECRET_KEY
 from tests.support.service import Account, Service, migrated_database, new_database, until

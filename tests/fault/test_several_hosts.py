@@ -5,7 +5,7 @@ import os
 import socket
 
 from stoa.db import hosts
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.conftest import SERVER
 from tests.fault.proxy import Proxy
 

@@ -11,7 +11,7 @@ import structlog
 
 from stoa.access.credentials import new_client_secret
 from stoa.app import Application
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.operations.telemetry import LOGGED
 from stoa.settings import Settings
 from tests.support.metrics import metric, scrape

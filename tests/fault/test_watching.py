@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.operations.telemetry import VERSION
 from tests.conftest import SECRET_KEY
 from tests.docs.pages import OPERATIONS

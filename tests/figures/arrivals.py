@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.receivers import Receiver
 
 DRAIN_S = 180

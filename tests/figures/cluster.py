@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import click
 
 from stoa.cluster.distribution import distribute
+from stoa.db.connection import connect
 from stoa.db.migrate import migrate
-from stoa.db.pool import connect
 from tests.support.databases import CLUSTER, new_database, on_cluster
 
 SHARDS = 16

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.receivers import Receiver
 from tests.support.service import Account, Service
 

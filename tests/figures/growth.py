@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stoa.cluster.distribution import distribute
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.figures.cluster import distributed_database, shards_by_node
 from tests.figures.trade import Trade, finish, spread, verify
 from tests.support.service import Service

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from tests.support.service import Account, Service
 
 CALLERS, PAUSE_S = 4, 0.05

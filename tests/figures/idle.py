@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.figures.cluster import distributed_database
 from tests.support.service import Service
 

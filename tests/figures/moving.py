@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa_client import Client
 from tests.support.moved_shop import Shop, comparable, sent, shop_of, shown
 from tests.support.service import Account, Service

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from stoa.backup import invariants
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.secret_keys import read_keys
 from tests.conftest import SECRET_KEY
 from tests.support.service import Account

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from stoa.operations.doctor import examine, unreachable
 from stoa.operations.finding import Finding
 from stoa.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import open_store, register_app
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.events.notify import CHANNEL
 from tests.portal.webhook_data import add_subscription, emit_products, finish_delivery
 from tests.support.people import User

@@ -11,8 +11,9 @@ from tests.support.notes import GET, INSERT, NewNote, Note, TitleTaken
 from tests.support.shops import Shop, open_shop
 
 from stoa.app import Application
+from stoa.db.connection import Connection
 from stoa.db.errors import StaleTransaction
-from stoa.db.pool import Connection, Database
+from stoa.db.pool import Database
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Routes
 from stoa.rest.group_commit import MAX_BYTES, RefusedCalls, only_outcome

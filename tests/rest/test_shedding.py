@@ -39,14 +39,14 @@ def shed_for(reason: str) -> float:
 async def test_a_crowd_that_waits_briefly_is_served(
     shop: Shop, small: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 60)
-    monkeypatch.setattr("stoa.db.pool.ACQUIRE_TIMEOUT_S", 60)
+    monkeypatch.setattr("stoa.db.waiting.SHED_AFTER_S", 60)
+    monkeypatch.setattr("stoa.db.waiting.ACQUIRE_TIMEOUT_S", 60)
     async with api_client(small, shop.store.handle, shop.token) as client, AsyncExitStack() as stack:
         for _ in range(POOL):
             await stack.enter_async_context(small.database.lend())
         crowd = [asyncio.create_task(client.get("/notes")) for _ in range(CROWD)]
         waiting = [asyncio.create_task(small.database.fetch("SELECT 1")) for _ in range(10 * POOL)]
-        while small.database.waiting < len(waiting):
+        while len(small.database.line) < len(waiting):
             await asyncio.sleep(0)
         last = asyncio.create_task(client.get("/notes"))
         await asyncio.sleep(0)
@@ -59,13 +59,13 @@ async def test_a_crowd_that_waits_briefly_is_served(
 async def test_requests_are_shed_while_others_wait_too_long_for_a_connection(
     shop: Shop, small: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoa.db.pool.SHED_AFTER_S", 0)
+    monkeypatch.setattr("stoa.db.waiting.SHED_AFTER_S", 0)
     before = shed_for("database")
     async with api_client(small, shop.store.handle, shop.token) as client, AsyncExitStack() as stack:
         for _ in range(POOL):
             await stack.enter_async_context(small.database.lend())
         waiting = asyncio.create_task(small.database.fetch("SELECT 1"))
-        while not small.database.waiting:
+        while not small.database.line:
             await asyncio.sleep(0)
         with structlog.testing.capture_logs() as logged:
             shed = await client.get("/notes")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stoa.db.pool import Connection
+from stoa.db.connection import Connection
 from tests.support.shops import Shop
 
 MANY = 20_000

@@ -5,9 +5,9 @@ import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from stoa.db.connection import Connection, connect
 from stoa.db.errors import PostgresError, sqlstate
 from stoa.db.migrate import migrate
-from stoa.db.pool import Connection, connect
 
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 CLUSTER = (

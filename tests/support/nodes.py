@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.databases import at_node
 from tests.support.service import PATIENCE_S, until
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from tests.support.databases import on_cluster
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

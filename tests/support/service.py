@@ -22,9 +22,10 @@ from stoa.access.contract import SCOPES
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
+from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.settings import load
 from tests.conftest import SECRET_KEY
 from tests.support import notes

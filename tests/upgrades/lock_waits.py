@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 
 EVERY_S = 0.02
 _WAITS = """

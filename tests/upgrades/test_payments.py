@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from tests.support.service import Account, Service, new_database
 from tests.upgrades.releases import Installation, exported
 from tests.upgrades.test_upgrade import open_store

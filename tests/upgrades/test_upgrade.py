@@ -13,7 +13,7 @@ from signal import SIGHUP
 import pytest
 
 from stoa.access.contract import SCOPES
-from stoa.db.pool import Connection, connect
+from stoa.db.connection import Connection, connect
 from tests.figures.trade import Trade, finish, verify
 from tests.support.receivers import Receiver
 from tests.support.service import Account, Service, alive, new_database, until

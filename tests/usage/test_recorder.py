@@ -249,9 +249,9 @@ async def test_an_unknown_route_waits_for_no_connection_to_find_its_app(
             await stack.enter_async_context(pool.transaction())
         assert (await caller.get("/notes")).status_code == 200  # finds the store, which is then cached
         await stack.enter_async_context(pool.transaction())
-        waits = pool.waits
+        waits = pool.line.waits
         assert (await unknown.get("/no/such")).status_code == 404
-        assert pool.waits == waits
+        assert pool.line.waits == waits
 
 
 async def test_values_from_requests_are_not_stored(

@@ -17,7 +17,8 @@ from stoa.access.contract import (
 )
 from stoa.access.operator_queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.service_facts import note_key
 from stoa.names import fault_in

@@ -23,9 +23,10 @@ from stoa.backup.erasures import ErasureList, Replayed, collect, replay
 from stoa.backup.programs import Server, server_of
 from stoa.backup.restoring import has_stores, restore
 from stoa.backup.saving import save
+from stoa.db.connection import connect
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.errors import Unavailable
-from stoa.db.pool import Database, connect
+from stoa.db.pool import Database
 from stoa.db.service_facts import note_backup
 from stoa.ids import new_id
 from stoa.settings import Settings, load, secret_key

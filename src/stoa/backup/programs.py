@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from stoa.backup.archive import BackupRefused
+from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, binary
-from stoa.db.pool import connect
 from stoa.db.query import Query
 
 CHUNK = 1 << 20

@@ -10,7 +10,7 @@ from typing import IO
 from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
 from stoa.backup.programs import CHUNK, Server, check_exit, server_of, start_reading, start_script
 from stoa.db import migrate
-from stoa.db.pool import connect
+from stoa.db.connection import connect
 from stoa.db.query import Executor, Query
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import Settings, existing_key

@@ -18,9 +18,9 @@ from stoa.backup.archive import (
 )
 from stoa.backup.programs import CHUNK, check_exit, start_dump
 from stoa.db import migrate, service_facts
+from stoa.db.connection import Connection, connect
 from stoa.db.migrate import Applied
 from stoa.db.placement import is_distributed
-from stoa.db.pool import Connection, connect
 from stoa.db.query import Query
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import Settings, secret_key

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from stoa.db import migrate
+from stoa.db.connection import APPLICATION_NAME, Connection, connect
 from stoa.db.placement import (
     CITUS_CATALOG,
     GLOBAL,
@@ -19,7 +20,6 @@ from stoa.db.placement import (
     misplaced,
     placing,
 )
-from stoa.db.pool import APPLICATION_NAME, Connection, connect
 from stoa.db.query import Executor, Query
 
 _SCHEMA = "the schema belongs to no store"

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from stoa.db.pool import Connection
+from stoa.db.connection import Connection
 from stoa.db.query import Command, Query
 from stoa.db.schema_files import Migration
 from stoa.db.short_transactions import in_short_transaction

@@ -6,8 +6,8 @@ import asyncio
 import msgspec
 
 from stoa.db import backfill, stored_functions
+from stoa.db.connection import Connection, connect
 from stoa.db.placement import delegate_functions, is_distributed, place_tables
-from stoa.db.pool import Connection, connect
 from stoa.db.query import Command, Executor, Query
 from stoa.db.schema_files import VERSIONS, Function, Migration, MigrationRefused, functions, known
 from stoa.db.short_transactions import in_short_transaction

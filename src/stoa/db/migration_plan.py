@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from stoa.db import migrate, stored_functions
+from stoa.db.connection import connect
 from stoa.db.placement import GLOBAL, LOCAL, is_distributed
-from stoa.db.pool import connect
 from stoa.db.query import Query
 from stoa.db.schema_files import Migration, functions, known
 from stoa.db.statement_locks import ACCESS_EXCLUSIVE, UNKNOWN, Effect, LockReader

@@ -6,8 +6,9 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
+from stoa.db.connection import APPLICATION_NAME, Connection, connect, path_to_server, session_settings
 from stoa.db.errors import (
     RETRYABLE,
     CommitUnknown,
@@ -22,96 +23,13 @@ from stoa.db.errors import (
     is_repeatable,
     sqlstate,
 )
-from stoa.db.hosts import open_connection
-from stoa.db.pooler import Path, path_of
-from stoa.settings import WrongSetting
+from stoa.db.waiting import WaitingLine
 
 T = TypeVar("T")
-APPLICATION_NAME = "stoa"
-ACQUIRE_TIMEOUT_S = 2.0
 TRIES = 4  # of a transaction, in all
 PAUSE_S = (0.005, 0.05)  # before another try, times the number of failed tries: two transactions must not collide again
 GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
 _CONSTRAINT = "23"
-# A wait at which new work is shed: longer than a slow commit or a burst that the pool works off by itself, and short enough
-# that a request that was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
-SHED_AFTER_S = 0.5
-CONNECT_TIMEOUT_S = 2
-connected: list[Callable[[Any], None]] = []  # called with each new connection, for tracing
-NEEDS_SESSION = (
-    "STOA_DATABASE_URL leads through a connection pooler, and this work needs a session of its own: set "
-    "STOA_DATABASE_DIRECT_URL to the URL of the server itself"
-)
-
-
-class Connection(Protocol):
-    """The part of asyncpg's connection that Stoa uses."""
-
-    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]: ...
-    async def execute(self, sql: str, *args: Any) -> str: ...
-    async def prepare(self, sql: str) -> Any: ...
-    async def close(self) -> None: ...
-    async def copy_records_to_table(
-        self, table: str, *, records: Any, columns: Sequence[str], schema_name: str | None = None
-    ) -> str: ...
-    def is_closed(self) -> bool: ...
-    def terminate(self) -> None: ...
-
-
-def session_settings(statement_timeout_ms: int, lock_timeout_ms: int = 2_000) -> dict[str, str]:
-    """The settings of a session; through a pooler, of each transaction."""
-    return {
-        "jit": "off",
-        "statement_timeout": str(statement_timeout_ms),
-        "lock_timeout": str(lock_timeout_ms),
-        "idle_in_transaction_session_timeout": "10000",
-    }
-
-
-async def path_to_server(url: str, timeout_s: int = CONNECT_TIMEOUT_S, name: str = APPLICATION_NAME) -> Path:
-    """Whether a connection pooler is between this process and the server, and what it can do."""
-    try:
-        return await path_of(url, timeout_s, name)
-    except Exception as error:
-        raise _unreachable(error) from error
-
-
-async def connect(
-    url: str,
-    *,
-    statement_timeout_ms: int = 5_000,
-    lock_timeout_ms: int = 2_000,
-    timeout_s: int = CONNECT_TIMEOUT_S,
-    name: str = APPLICATION_NAME,
-    session: bool = False,
-) -> Connection:
-    """Open one connection, with time limits for its statements and locks. Through a pooler, the client limits the time of a
-    statement, and a pool sends the other settings with each transaction. A caller that needs a session is refused there."""
-    path = await path_to_server(url, timeout_s, name)
-    if session and path.pooled:
-        raise WrongSetting(NEEDS_SESSION)
-    try:
-        limits = {} if path.pooled else session_settings(statement_timeout_ms, lock_timeout_ms)
-        opening = open_connection(
-            url,
-            timeout=timeout_s,
-            # An unreachable server cannot enforce its own limit, so the client stops waiting a second later.
-            command_timeout=statement_timeout_ms / 1000 + 1 if statement_timeout_ms else None,
-            statement_cache_size=path.statements,
-            max_cached_statement_lifetime=0,
-            max_cacheable_statement_size=0,
-            server_settings={"application_name": name, "timezone": "UTC", **limits},
-        )
-        connection = cast("Connection", await opening)
-    except Exception as error:
-        raise _unreachable(error) from error
-    for notify in connected:
-        notify(connection)
-    return connection
-
-
-def _unreachable(error: Exception) -> Unavailable:
-    return Unavailable(f"the database cannot be reached ({str(error) or 'no response in time'})")
 
 
 async def _commit(connection: Connection) -> None:
@@ -147,16 +65,11 @@ class Database:
         self._lock_timeout_ms = lock_timeout_ms
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
-        # When each task began to wait, in the order in which they came.
-        self._waiters: dict[asyncio.Future[Connection | None], float] = {}
+        self.line = WaitingLine()
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
-        # Counted for metrics, which are updated elsewhere, so that no statement waits for them.
-        self.waits = 0
-        self.wait_s = 0.0
-        self.timeouts = 0
-        self.errors: Counter[str] = Counter()  # by class of SQLSTATE
+        self.errors: Counter[str] = Counter()  # by class of SQLSTATE, for metrics
 
     @property
     def size(self) -> int:
@@ -171,10 +84,6 @@ class Database:
         return self._open - len(self._idle)
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiters)
-
-    @property
     def autocommit(self) -> "Database":
         """One extra connection for single statements, which a task may use while it holds a transaction."""
         if self._autocommit is None:
@@ -185,8 +94,8 @@ class Database:
 
     @property
     def saturated(self) -> bool:
-        """Whether a task has waited for a connection so long that new work should be shed. A crowd alone is no reason."""
-        return bool(self._waiters) and time.monotonic() - next(iter(self._waiters.values())) >= SHED_AFTER_S
+        """Whether new work should be shed, because a task has waited too long for a connection."""
+        return self.line.too_long
 
     @property
     def full(self) -> bool:
@@ -216,24 +125,13 @@ class Database:
         return await self._acquire()
 
     async def _wait(self) -> Connection | None:
-        """Wait in line for a released connection, or for None: the place of a closed one, where a new one may be opened."""
-        waiter: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
-        self.waits += 1
-        started = self._waiters[waiter] = time.monotonic()
+        waiter = self.line.join()
         try:
-            async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
-                return await waiter
-        except BaseException as error:
+            return await self.line.wait(waiter)
+        except BaseException:
             if waiter.done() and not waiter.cancelled():  # served and cancelled at the same time: serve the next one
                 self._release(waiter.result())
-            else:
-                self._waiters.pop(waiter, None)
-            if isinstance(error, TimeoutError):
-                self.timeouts += 1
-                raise Unavailable("no database connection became free in time") from error
             raise
-        finally:
-            self.wait_s += time.monotonic() - started
 
     async def _connect(self) -> Connection:
         self._open += 1
@@ -256,17 +154,13 @@ class Database:
             self.errors[kind] += 1
 
     def _release(self, connection: Connection | None, *, broken: bool = False) -> None:
-        """Hand a connection, or the place of one, to the task that has waited longest, so that no later task takes it."""
+        """Hand a connection, or the place of one, to the next task in the line, so that no later task takes it."""
         if connection is not None and (broken or self._closed or connection.is_closed()):
             connection.terminate()
             self._open -= 1
             connection = None
-        while self._waiters:
-            waiter = next(iter(self._waiters))
-            del self._waiters[waiter]
-            if not waiter.done():
-                waiter.set_result(connection)
-                return
+        if self.line.serve(connection):
+            return
         if connection is not None:
             self._idle.append(connection)
 

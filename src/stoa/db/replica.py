@@ -10,9 +10,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 import structlog
 
+from stoa.db.connection import Connection, path_to_server
 from stoa.db.errors import Unavailable, cause, is_lost
 from stoa.db.placement import HAS_CITUS
-from stoa.db.pool import Connection, Database, path_to_server
+from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 
 PATIENCE_S = 0.01  # how long a read waits for the standby; a standby further behind costs more than it saves

@@ -5,8 +5,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from stoa.db.connection import Connection
 from stoa.db.errors import LOCK_TIMEOUT, RETRYABLE, PostgresError, sqlstate
-from stoa.db.pool import Connection
 from stoa.db.query import Query
 from stoa.db.schema_files import MigrationRefused
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stoa.db.pool import Connection
+from stoa.db.connection import Connection
 from stoa.db.query import Command, Executor, Query
 from stoa.db.schema_files import Function, previous_release
 

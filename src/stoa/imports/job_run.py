@@ -9,8 +9,9 @@ import msgspec
 import structlog
 
 from stoa.access.rules import in_force
+from stoa.db.connection import Connection
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
-from stoa.db.pool import Connection, Database
+from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.imports import queries
 from stoa.imports.ending import Ending, end_job

@@ -3,8 +3,9 @@
 import msgspec
 
 from stoa.background import CONNECTIONS as DELIVERIES
+from stoa.db.connection import path_to_server
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database, path_to_server
+from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import problem_of
 from stoa.settings import Settings, WrongSetting

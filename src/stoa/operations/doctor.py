@@ -10,8 +10,9 @@ import msgspec
 from stoa.access.key_rotation import is_retired
 from stoa.background import duties_of
 from stoa.db import migrate, service_facts
+from stoa.db.connection import path_to_server
 from stoa.db.errors import PostgresError, Unavailable
-from stoa.db.pool import Database, path_to_server
+from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.mail.smtp import Connection, refusal_of
 from stoa.mail_settings import read_mail_server, read_sender

@@ -175,10 +175,10 @@ class Sampler:
             telemetry.POOL_SIZE.labels(name).set(pool.size)
             telemetry.CONNECTIONS.labels(name, "in_use").set(pool.in_use)
             telemetry.CONNECTIONS.labels(name, "idle").set(pool.idle)
-            telemetry.POOL_WAITING.labels(name).set(pool.waiting)
-            telemetry.POOL_WAITS.labels(name).inc(self._since(name, "waits", pool.waits))
-            telemetry.POOL_WAIT_SECONDS.labels(name).inc(self._since(name, "wait_s", pool.wait_s))
-            telemetry.POOL_TIMEOUTS.labels(name).inc(self._since(name, "timeouts", pool.timeouts))
+            telemetry.POOL_WAITING.labels(name).set(len(pool.line))
+            telemetry.POOL_WAITS.labels(name).inc(self._since(name, "waits", pool.line.waits))
+            telemetry.POOL_WAIT_SECONDS.labels(name).inc(self._since(name, "wait_s", pool.line.wait_s))
+            telemetry.POOL_TIMEOUTS.labels(name).inc(self._since(name, "timeouts", pool.line.timeouts))
             for kind, count in list(pool.errors.items()):
                 telemetry.DATABASE_ERRORS.labels(kind).inc(self._since(name, f"error {kind}", count))
 

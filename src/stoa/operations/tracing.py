@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from stoa import DISTRIBUTION
-from stoa.db import pool
+from stoa.db.connection import connected
 from stoa.db.errors import sqlstate
 from stoa.db.query import Executor, Query
 from stoa.operations.telemetry import VERSION
@@ -85,11 +85,11 @@ class Tracing:
         self._trace = trace
         self._tracer = self._provider.get_tracer("stoa", VERSION)
         self._propagator = TraceContextTextMapPropagator()
-        pool.connected.append(self._log_statements)
+        connected.append(self._log_statements)
 
     def close(self) -> None:
         """Send what is left, and trace nothing more."""
-        pool.connected.remove(self._log_statements)
+        connected.remove(self._log_statements)
         self._provider.shutdown()
 
     # --- requests -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from stoa.access.queries import STORE_BY_ID
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.ids import new_id
 from stoa.loops import log_failure

@@ -20,9 +20,10 @@ import structlog
 
 from stoa.access.key_rotation import adopt_keys
 from stoa.db import migrate
+from stoa.db.connection import connect, path_to_server
 from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
 from stoa.db.errors import Unavailable
-from stoa.db.pool import Database, connect, path_to_server
+from stoa.db.pool import Database
 from stoa.db.service_facts import note_webhook_allow
 from stoa.operations import exposition
 from stoa.operations.connection_budget import check_connections, replica_problem, service_budget

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
+from stoa.db.waiting import arrived_at
 from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
@@ -173,6 +174,7 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
         """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()
+        arrived_at.set(time.monotonic())
         path = scope["path"]
         base = path.removesuffix(sub_path)
         request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"))

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import structlog
 
+from stoa.db.connection import Connection
 from stoa.db.errors import CommitUnknown, StaleTransaction, Unavailable, cause, is_away, is_lost
-from stoa.db.pool import Connection, Database
+from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.call import Call
 from stoa.rest.coalescing import Coalescer

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from stoa.db.pool import Connection, Database
+from stoa.db.connection import Connection
+from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.call import Call
 from stoa.rest.checks import together_with, validation_failed

@@ -11,8 +11,9 @@ import structlog
 
 from stoa.access.addresses import base_url
 from stoa.access.encryption import Cipher
+from stoa.db.connection import connect, path_to_server
 from stoa.db.errors import NodeAway, cause
-from stoa.db.pool import Database, connect, path_to_server
+from stoa.db.pool import Database
 from stoa.events.notify import CHANNEL
 from stoa.loops import beside, repeat
 from stoa.settings import Settings, secret_key, service_url
