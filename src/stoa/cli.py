@@ -46,6 +46,7 @@ _MODULES = {
     "demo": "stoa.processes.commands",
     "doctor": "stoa.operations.commands",
     "erasures": "stoa.backup.commands",
+    "export": "stoa.store_data.list_exports",
     "import": "stoa.orders.commands",
     "listen": "stoa.webhooks.listen",
     "location": "stoa.inventory.location_commands",

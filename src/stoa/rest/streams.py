@@ -1,4 +1,4 @@
-"""A list as a stream: every row of its query, read in short statements, sent as the client takes it, and ended by a last line."""
+"""A list as a stream: its rows, sent as the client takes them and pays for them, and ended by a last line."""
 
 import asyncio
 import re
@@ -14,23 +14,19 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.rest.call import Call, Caller
-from stoa.rest.csv_files import CsvFile
-from stoa.rest.cursors import encode_cursor
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.headers import CSV, bearer_token
 from stoa.rest.limits import Allowance, RateLimiter
-from stoa.rest.lists import ListQuery, Page
-from stoa.rest.problems import Fault, InsufficientScope, InternalError, InvalidParameter, Refusal, ServiceUnavailable
+from stoa.rest.list_reader import ListReader
+from stoa.rest.lists import Page
+from stoa.rest.problems import InsufficientScope, InternalError, Refusal, ServiceUnavailable
 from stoa.rest.request import Access, Request
-from stoa.rest.response import Response, StreamBroken, lines_of
+from stoa.rest.response import Response, StreamBroken
 from stoa.rest.stream_leases import ExportInProgress, StreamLease
 
 ROWS_PER_REQUEST = 250  # of the rate limit
-FIRST_ROWS, MOST_ROWS, PART_BYTES = 250, 1_000, 1024 * 1024  # how many rows one statement reads
-CSV_ROWS = 50  # are converted at once, before other requests have the event loop
 PATIENCE_S = 20.0  # for a database that restarts
 _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
-_OF_PAGES = ("limit", "page", "per_page")
 
 
 class Streams:
@@ -52,10 +48,9 @@ class Streams:
 
     async def open(self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> Response:
         """The response to a list request whose client accepts a stream. What fails before the first row is an ordinary error."""
-        query = _whole(values["query"], endpoint, csv=call.accepted == CSV)
-        call.include = query.include
-        checkpoints = call.accepted != CSV and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
-        stream = ListStream(self, request, endpoint, call, {**values, "query": query}, checkpoints=bool(checkpoints))
+        reader = ListReader(endpoint, call, values)
+        checkpoints = not reader.is_csv and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
+        stream = ListStream(self, request, endpoint, call, reader, checkpoints=bool(checkpoints))
         media = f"{CSV}; charset=utf-8" if call.accepted == CSV else call.accepted
         headers = [(b"content-type", media.encode())]
         if checkpoints:
@@ -71,22 +66,6 @@ class Streams:
         return Response(200, headers, b"", stream.parts(page))
 
 
-def _whole(query: ListQuery, endpoint: Endpoint, *, csv: bool) -> ListQuery:
-    """The query of a stream, which has no pages and runs forward. A file also has the members of each resource."""
-    sent = [name for name in _OF_PAGES if name in query.sent]
-    if sent:
-        faults = [Fault(name, "invalid_parameter", "must not be sent: a stream has no pages") for name in sent]
-        raise InvalidParameter("A stream returns every row.", faults=faults)
-    if query.shape.backwards:
-        fault = Fault("cursor", "invalid_parameter", "must be the next_cursor of a page, or the cursor of a stream")
-        raise InvalidParameter("A stream cannot run backwards.", faults=[fault])
-    given = {name: value for name, value in query.given.items() if name not in _OF_PAGES}
-    columns = endpoint.lists.columns if endpoint.lists and csv else None
-    if columns and columns.members and (query.fields is None or columns.members in query.fields):
-        query.include |= {columns.members}
-    return msgspec.structs.replace(query, given=given, limit=FIRST_ROWS, streamed=True)
-
-
 class ClientLeft(Exception):
     """The client has closed its connection."""
 
@@ -100,7 +79,7 @@ class ListStream:
         request: Request,
         endpoint: Endpoint,
         call: Call,
-        values: dict[str, Any],
+        reader: ListReader,
         *,
         checkpoints: bool,
     ) -> None:
@@ -108,16 +87,12 @@ class ListStream:
         self._request = request
         self._endpoint = endpoint
         self._call = call
-        self._values = values
-        self._query: ListQuery = values["query"]
+        self._reader = reader
         self._checkpoints = checkpoints
-        self._last = self._query.after  # the sort keys of the last row that was sent
         self._total = 0
         self._sent = 0
         self._paid = ROWS_PER_REQUEST  # rows; the request itself pays for the first
         self._allowance: Allowance | None = request.allowance
-        self._is_csv = call.accepted == CSV
-        self._file: CsvFile | None = None
         self._left = False
         self._woken = asyncio.Event()
         self.lease = StreamLease(streams.database, call.store_id, call.caller.app_id, secrets.token_hex(8), self.wake)
@@ -133,28 +108,27 @@ class ListStream:
         self._total = page.total
         try:
             while True:
-                part, rows = await self._lines(page)
+                part, rows = await self._reader.lines(page)
                 await self._pay(rows)
                 await self._patiently(self._check)
                 self._sent += rows
-                self._last = page.last or self._last
+                self._reader.move_on(page, len(part))
                 if page.next_cursor is None:
                     yield part
                     break
-                self._continue(page, len(part))
                 # The next rows are read while these are sent.
                 ahead = asyncio.create_task(self._patiently(self.read))
                 beside.append(ahead)
                 yield part + (self._checkpoint() if self._checkpoints else b"")
                 page = await ahead
                 beside.remove(ahead)
-            if not self._is_csv:
+            if not self._reader.is_csv:
                 yield self._end()
         except ClientLeft:
             pass
         except Exception as error:
             line = self._failure(error)
-            if self._is_csv:
+            if self._reader.is_csv:
                 raise StreamBroken from error
             yield line
         finally:
@@ -163,25 +137,6 @@ class ListStream:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await self.lease.release()
-
-    async def _lines(self, page: Page[Any]) -> tuple[bytes, int]:
-        """The lines of a page, and the number of its rows."""
-        if not self._is_csv:
-            lines = lines_of(page.docs, self._call.fields)
-            return lines, lines.count(b"\n")
-        docs = [doc for text in page.docs for doc in text.split(b"\n")]
-        parts: list[bytes] = []
-        if self._file is None:
-            spec, query = self._endpoint.lists, self._query
-            if spec is None or spec.columns is None:
-                raise TypeError(f"{self._endpoint.name} has no columns")
-            omitted = frozenset(spec.includes) - query.include
-            self._file = CsvFile(spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
-            parts.append(self._file.header())
-        for start in range(0, len(docs), CSV_ROWS):
-            parts.append(self._file.records(docs[start : start + CSV_ROWS]))
-            await asyncio.sleep(0)
-        return b"".join(parts), len(docs)
 
     async def read(self) -> Page[Any]:
         """Read the next rows, with the scopes that the app has now."""
@@ -192,7 +147,7 @@ class ListStream:
         replica = self._streams.replica
         if replica is not None and not self._endpoint.primary:
             self._call.db = await replica.reader(self._allowance.fence if self._allowance else None)
-        return await self._endpoint.handler(self._call, **{**self._values, "query": self._query})
+        return await self._reader.read()
 
     async def _check(self) -> Caller:
         """The caller, if the stream may continue."""
@@ -209,11 +164,6 @@ class ListStream:
                 f"This endpoint requires the scope {self._endpoint.scope}.", required_scope=self._endpoint.scope
             )
         return caller
-
-    def _continue(self, page: Page[Any], size: int) -> None:
-        """Read on after this page: more rows at once if they are small, so that a statement costs little beside its rows."""
-        rows = MOST_ROWS if size * MOST_ROWS <= PART_BYTES * max(1, len(page.ids)) else FIRST_ROWS
-        self._query = msgspec.structs.replace(self._query.continued(page.last), limit=rows)
 
     async def _pay(self, rows: int) -> None:
         """Take the tokens for rows that are about to be sent, and wait for them if the bucket is empty."""
@@ -258,16 +208,11 @@ class ListStream:
         self._left = True
         self.wake()
 
-    @property
-    def _cursor(self) -> str | None:
-        query = self._query
-        return encode_cursor(query.of_list, query.given, list(self._last), backwards=False) if self._last else None
-
     def _checkpoint(self) -> bytes:
-        return msgspec.json.encode({"meta": {"count": self._sent, "cursor": self._cursor}}) + b"\n"
+        return msgspec.json.encode({"meta": {"count": self._sent, "cursor": self._reader.cursor}}) + b"\n"
 
     def _end(self) -> bytes:
-        meta = {"total": self._total, "count": self._sent, "cursor": self._cursor, "complete": True}
+        meta = {"total": self._total, "count": self._sent, "cursor": self._reader.cursor, "complete": True}
         return msgspec.json.encode({"meta": meta}) + b"\n"
 
     def _failure(self, error: Exception) -> bytes:
@@ -279,5 +224,5 @@ class ListStream:
         if not isinstance(error, Refusal):
             request.error = error
         request.code = refusal.code
-        refusal.members |= {"complete": False, "cursor": self._cursor}
+        refusal.members |= {"complete": False, "cursor": self._reader.cursor}
         return refusal.body(origin=request.origin, instance=request.path, request_id=request.request_id) + b"\n"
