@@ -50,7 +50,7 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
 
     Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your app and the
     shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased customer is
-    returned as `{id, deleted_at, version}`.
+    returned as `{id, deleted_at, updated_at, version}`.
     """
     section = section_start(call.app_id)
     page = await list_page(call.db, call.store_id, queries.LISTING, _for_caller(query, call), caller=section)
