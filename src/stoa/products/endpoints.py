@@ -2,25 +2,23 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
-
-import msgspec
 
 from stoa.db.documents import exactly
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
 from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import Product, SkuTaken
+from stoa.products.create import create_all
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.queries import PRODUCTS
-from stoa.products.rows import Keys, pointing_into
-from stoa.products.rules import change_product, new_product
+from stoa.products.rules import change_product
 from stoa.products.save import load, store
 from stoa.products.working_copy import ProductCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
+from stoa.rest.group_commit import only_outcome
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
@@ -42,7 +40,13 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
     return page
 
 
-@routes.post("/products", scope="products:write", errors=[SkuTaken, ExternalIdTaken], example=NEW_SHIRT)
+@routes.post(
+    "/products",
+    scope="products:write",
+    errors=[SkuTaken, ExternalIdTaken],
+    example=NEW_SHIRT,
+    grouped=create_all,
+)
 async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
 
@@ -50,13 +54,7 @@ async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     each option, and `sku`, `barcode` and `stock` can be set on the product itself. Sending `stock` also requires
     `inventory:write`. Images are numbered from 1 in the order sent; `image_id` of a variant refers to these numbers.
     """
-    product = new_product(body, call.store)
-    workspace = await _workspace_for(call, call.patch)
-    at = pointing_into(call.patch)
-    workspace.put(product, at)
-    await store(call, product, at)
-    document = await queries.GET.one(call.db, call.store_id, product.id)
-    return Created(document.doc, document.version, f"/products/{product.id}")
+    return await only_outcome(call, create_all(call.db, [(call, body)]))
 
 
 @routes.get("/products/{product_id}", scope="products:read", includes=PRODUCTS.includes)
@@ -132,14 +130,6 @@ async def _change(
         check_echoes(call, exactly((await _document(call, product_id)).doc), PRODUCT_ELSEWHERE)
     if workspace.edit(product, edit):
         await store(call, product)
-
-
-async def _workspace_for(call: Call, sent: dict[str, Any]) -> ProductWorkspace:
-    """A workspace with the products that have a SKU or external id of a new product."""
-    keys = Keys()
-    keys.add(sent)
-    sought = msgspec.structs.asdict(keys)
-    return ProductWorkspace(await load(call.db, call.store_id, **sought) if any(sought.values()) else [])
 
 
 async def _document(call: Call, product_id: int) -> One[Product]:
