@@ -1,4 +1,4 @@
-"""Concurrent new products in one transaction: each is what it would be if it came after those before it."""
+"""Concurrent writes of products in one transaction: each has the effect that it would have after those before it."""
 
 import random
 from collections.abc import AsyncIterator
@@ -78,7 +78,7 @@ def outcome(answer: httpx.Response) -> Any:
     body = answer.json()
     if "data" in body:
         return answer.status_code, known(body["data"])
-    return answer.status_code, body["code"], [(fault["pointer"], fault["code"]) for fault in body["errors"]]
+    return answer.status_code, body["code"], [(fault["pointer"], fault["code"]) for fault in body.get("errors", [])]
 
 
 async def left_behind(shop: Shop) -> Any:
@@ -124,3 +124,49 @@ async def test_new_products_share_a_transaction(grouped: Grouped) -> None:
         "SELECT DISTINCT xmin::text FROM products WHERE store_id = $1", grouped.shop.store_id
     )
     assert len(rows) == 1
+
+
+STOCKED = [{"name": name, "price": "5.00", "external_id": f"e{n}", "sku": name} for n, name in enumerate("ABCD")]
+
+
+async def fill(shop: Shop) -> list[int]:
+    """The ids of four products."""
+    return [(await post(shop, body, f"fill-{body['sku']}")).json()["data"]["id"] for body in STOCKED]
+
+
+def changes_of(seed: int) -> list[tuple[int, dict[str, Any], str | None]]:
+    """Twelve changes: of one product twice, of unknown ones, of external ids that move, of read-only fields, of old versions."""
+    chance = random.Random(seed)
+
+    def body() -> dict[str, Any]:
+        given: dict[str, Any] = {"price": f"{chance.randint(1, 9)}.00"}
+        if chance.random() < 0.4:
+            given["external_id"] = chance.choice(["e0", "e1", "e2", "e9", None])
+        if chance.random() < 0.3:
+            given["name"] = chance.choice(["Mug", "Cup"])
+        if chance.random() < 0.2:
+            given["variants_count"] = 7
+        if chance.random() < 0.1:
+            given["status"] = "gone"
+        return given
+
+    return [(chance.randint(0, 4), body(), chance.choice([None, None, None, '"1"'])) for _ in range(12)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_group_of_changes_leaves_what_one_after_the_other_leaves(
+    grouped: Grouped, other_shop: Shop, seed: int
+) -> None:
+    changes = changes_of(seed)
+
+    async def patch(shop: Shop, ids: list[int], number: int) -> httpx.Response:
+        which, body, expected = changes[number]
+        headers = {"X-Request-Id": f"change-{seed}-{number:02}"} | ({"If-Match": expected} if expected else {})
+        return await shop.client.patch(f"/products/{[*ids, 10**9][which]}", json=body, headers=headers)
+
+    ours, theirs = await fill(grouped.shop), await fill(other_shop)
+    together = await grouped.submissions.group([patch(grouped.shop, ours, n) for n in range(len(changes))])
+    one_by_one = [await patch(other_shop, theirs, n) for n in range(len(changes))]
+    assert [outcome(answer) for answer in together] == [outcome(answer) for answer in one_by_one]
+    assert {answer.status_code for answer in together} > {200}
+    assert await left_behind(grouped.shop) == await left_behind(other_shop)
