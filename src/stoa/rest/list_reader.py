@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,9 +16,9 @@ from stoa.rest.lists import ListQuery, Page
 from stoa.rest.problems import Fault, InvalidParameter
 from stoa.rest.response import lines_of
 
-FIRST_ROWS, MOST_ROWS = 250, 1_000  # that one statement reads
-PART_BYTES = 1024 * 1024  # that it is expected to return, after the first
-CSV_ROWS = 50  # are converted at once, before other requests have the event loop
+FIRST_ROWS = 250
+ROWS = (1_000, 500, 250, 100, 50, 10, 1)  # that one statement reads, by their size
+PART_BYTES = 1_500_000  # that it is expected to return at most
 _OF_PAGES = ("limit", "page", "per_page")
 
 
@@ -43,7 +44,7 @@ class ListReader:
         little memory."""
         self._last = page.last or self._last
         if page.next_cursor is not None:
-            rows = max(1, min(MOST_ROWS, PART_BYTES * len(page.ids) // max(1, size)))
+            rows = next((rows for rows in ROWS if size * rows <= PART_BYTES * len(page.ids)), 1)
             self._query = msgspec.structs.replace(self._query.continued(page.last), limit=rows)
 
     @property
@@ -64,10 +65,11 @@ class ListReader:
             if spec is None or spec.columns is None:
                 raise TypeError(f"{self._endpoint.name} has no columns")
             omitted = frozenset(spec.includes) - query.include
-            self._file = CsvFile(spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
+            make = partial(CsvFile, spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
+            self._file = await asyncio.to_thread(make)  # which decodes all documents
             parts.append(self._file.header())
-        for start in range(0, len(docs), CSV_ROWS):
-            parts.append(self._file.records(docs[start : start + CSV_ROWS]))
+        for piece in self._file.pieces(docs):
+            parts.append(piece)
             await asyncio.sleep(0)
         return b"".join(parts), len(docs)
 

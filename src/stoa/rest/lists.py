@@ -303,7 +303,7 @@ async def list_page(
     """
     skip = (query.page - 1) * query.limit if query.page else 0
     shape = query.shape
-    if not (separate or query.fields is not None or query.include or shape.backwards):
+    if shape.counted and not (separate or query.fields is not None or query.include or shape.backwards):
         shape = _joined(shape, "\n" if query.streamed else ",")
     rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip, caller)
     return _page(rows, query)

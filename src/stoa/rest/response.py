@@ -91,7 +91,7 @@ async def _send_parts(
                 ):  # so that the client can read the whole part; others wait for the event loop meanwhile
                     body = await asyncio.to_thread(packer.compress, part)
                     body += packer.flush(zlib.Z_SYNC_FLUSH)
-                with unsent.keeping(peer, len(body)):
+                with unsent.keeping(peer, len(body) + len(part)):  # about as much is read ahead
                     for start in range(0, len(body), STREAM_BYTES):
                         piece = body[start : start + STREAM_BYTES]
                         unsent.at_most += len(piece)

@@ -4,8 +4,9 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ from stoa.rest.headers import CSV, bearer_token
 from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.list_reader import ListReader
 from stoa.rest.lists import Page
-from stoa.rest.problems import InsufficientScope, InternalError, Refusal, ServiceUnavailable
+from stoa.rest.problems import InsufficientScope, InternalError, Refusal, ServiceUnavailable, TooManyInFlight
 from stoa.rest.request import Access, Request
 from stoa.rest.response import Response, StreamBroken
 from stoa.rest.stream_leases import ExportInProgress, StreamLease
 
 ROWS_PER_REQUEST = 250  # of the rate limit
+READS = 2  # statements of all streams of a worker at the same time: the other connections serve requests
 PATIENCE_S = 20.0  # for a database that restarts
 _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
 
@@ -32,13 +34,18 @@ _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
 class Streams:
     """Opens streams, and ends them when their worker is about to exit."""
 
-    def __init__(self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter) -> None:
+    def __init__(
+        self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter, most_of_app: int
+    ) -> None:
         self.database = database
         self.replica = replica
         self.access = access
         self.limiter = limiter
         self.draining = False
         self.running: set[ListStream] = set()
+        self.reads = asyncio.Semaphore(READS)
+        self._most_of_app = most_of_app  # in this worker, on all stores
+        self._opening: Counter[int] = Counter()
 
     def drain(self) -> None:
         """End every stream with a line that names where to resume."""
@@ -57,13 +64,29 @@ class Streams:
             headers.append((b"preference-applied", b"checkpoints"))
         if request.method == "HEAD":
             return Response(200, headers, b"", stream.parts(await stream.read()))  # of which nothing is sent
-        await stream.lease.take()
-        try:
-            page = await stream.read()
-        except BaseException:
-            await stream.lease.release()
-            raise
+        with self._counted(call.caller.app_id):
+            await stream.lease.take()
+            try:
+                page = await stream.read()
+            except BaseException:
+                await stream.lease.release()
+                raise
         return Response(200, headers, b"", stream.parts(page))
+
+    @contextmanager
+    def _counted(self, app_id: int) -> Generator[None]:
+        """Refuse an app that reads many streams here, of many stores: each of them holds rows that its client has not taken."""
+        running = sum(stream.app_id == app_id for stream in self.running) + self._opening[app_id]
+        if running >= self._most_of_app:
+            message = f"An app may read at most {self._most_of_app} streams of all its stores at the same time."
+            raise TooManyInFlight(message, headers=[(b"retry-after", b"2")])
+        self._opening[app_id] += 1
+        try:
+            yield
+        finally:
+            self._opening[app_id] -= 1
+            if not self._opening[app_id]:
+                del self._opening[app_id]
 
 
 class ClientLeft(Exception):
@@ -95,7 +118,8 @@ class ListStream:
         self._allowance: Allowance | None = request.allowance
         self._left = False
         self._woken = asyncio.Event()
-        self.lease = StreamLease(streams.database, call.store_id, call.caller.app_id, secrets.token_hex(8), self.wake)
+        self.app_id = call.caller.app_id
+        self.lease = StreamLease(streams.database, call.store_id, self.app_id, secrets.token_hex(8), self.wake)
 
     def wake(self) -> None:
         """Look at once whether the stream must end."""
@@ -147,7 +171,8 @@ class ListStream:
         replica = self._streams.replica
         if replica is not None and not self._endpoint.primary:
             self._call.db = await replica.reader(self._allowance.fence if self._allowance else None)
-        return await self._reader.read()
+        async with self._streams.reads:
+            return await self._reader.read()
 
     async def _check(self) -> Caller:
         """The caller, if the stream may continue."""
