@@ -26,7 +26,7 @@ _COLUMNS = """SELECT string_agg(attname, ', ' ORDER BY attnum), string_agg(CASE 
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One pass over all orders."""
+    """One reading of all orders."""
 
     seconds: float
     size: int
