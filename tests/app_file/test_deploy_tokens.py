@@ -8,6 +8,7 @@ from stoa.access.apps import create_app
 from stoa.access.contract import InvalidName
 from stoa.access.deploy_tokens import (
     MOST_TOKENS,
+    DeployTokenTaken,
     InvalidLifetime,
     NoSuchDeployToken,
     TooManyDeployTokens,
@@ -15,6 +16,7 @@ from stoa.access.deploy_tokens import (
     list_deploy_tokens,
     revoke_deploy_token,
 )
+from stoa.access.grants import issue_token
 from stoa.access.operator import Operator
 from stoa.app_file.endpoint import PATH
 from stoa.db.pool import Database
@@ -57,8 +59,6 @@ async def test_a_token_changes_only_its_app(ci: Pushing, operator: Operator) -> 
 
 
 async def test_access_tokens_and_deploy_tokens_are_not_exchangeable(ci: Pushing, service: httpx.AsyncClient) -> None:
-    from stoa.access.grants import issue_token
-
     access = await issue_token(ci.by, ci.client_id, None)
     refused = await service.get(PATH, headers={"authorization": f"Bearer {access.access_token}"})
     assert refused.status_code == 401
@@ -71,7 +71,9 @@ async def test_names_lifetimes_and_numbers_are_limited(ci: Pushing) -> None:
     for days in (0, 731):
         with pytest.raises(InvalidLifetime):
             await create_deploy_token(ci.by, ci.client_id, "CI", days=days)
-    for _ in range(MOST_TOKENS - 1):
+    with pytest.raises(DeployTokenTaken):
         await create_deploy_token(ci.by, ci.client_id, "CI", days=1)
+    for number in range(MOST_TOKENS - 1):
+        await create_deploy_token(ci.by, ci.client_id, f"CI {number}", days=1)
     with pytest.raises(TooManyDeployTokens):
-        await create_deploy_token(ci.by, ci.client_id, "CI", days=1)
+        await create_deploy_token(ci.by, ci.client_id, "One more", days=1)

@@ -51,6 +51,11 @@ class TooManyDeployTokens(AccessRefused):
         super().__init__(f"an app can have {MOST_TOKENS} deploy tokens; revoke one first")
 
 
+class DeployTokenTaken(AccessRefused):
+    def __init__(self, name: str) -> None:
+        super().__init__(f'the app already has a deploy token "{name}"; revoke it first, or choose another name')
+
+
 class InvalidLifetime(AccessRefused):
     def __init__(self) -> None:
         super().__init__(f"a deploy token is valid for 1 to {MOST_DAYS} days, or without an end")
@@ -68,7 +73,7 @@ LIST = Query(
         WHERE app_id = $1 ORDER BY id DESC""",
     unbound=_OWNER,
 )
-COUNT = Query(int, f"SELECT count(*) FROM deploy_tokens t WHERE t.app_id = $1 AND {_LIVE}", unbound=_OWNER)
+NAMES = Query(str, f"SELECT t.name FROM deploy_tokens t WHERE t.app_id = $1 AND {_LIVE}", unbound=_OWNER)
 DROP_EXPIRED = Command("DELETE FROM deploy_tokens WHERE app_id = $1 AND expires_at <= now()", unbound=_OWNER)
 ADD = Query(
     NewDeployToken,
@@ -112,7 +117,10 @@ async def create_deploy_token(
         if found.status == "deleted":
             raise AppDeleted
         await DROP_EXPIRED.run(db, found.id)
-        if await COUNT.one(db, found.id) >= MOST_TOKENS:
+        names = await NAMES.all(db, found.id)
+        if name in names:  # also if a form is submitted twice
+            raise DeployTokenTaken(name)
+        if len(names) >= MOST_TOKENS:
             raise TooManyDeployTokens
         made = await ADD.one(db, found.id, account_id, name, keyed_hash(by.key, token), hint(token), days)
         detail = {"token": made.id, "name": name, "hint": hint(token), "days": days}
