@@ -97,7 +97,7 @@ async def test_a_difference_is_applied_only_to_the_app_that_was_compared(
     settings = f"{app.path}/settings"
     await maria.open(settings)
     reasons = {"reasons[products:read]": "To list them."}
-    await maria.submit(settings, name="Jogger", scopes=["products:read"], homepage="", **reasons)
+    await maria.submit(settings, reasons, name="Jogger", scopes=["products:read"], homepage="")
     maria.response = page
     await _apply(app, maria)
     assert "Somebody changed the app meanwhile." in (maria.notice or "")
