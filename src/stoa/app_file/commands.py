@@ -63,15 +63,16 @@ def init(folder: Path, name: str, language: str, port: int, url: str | None) -> 
 
 @click.command("validate")
 @file_option
-def validate(path: Path) -> None:
+@json_option
+def validate(path: Path, *, as_json: bool) -> None:
     """Check a file without a service; each fault names its line and key.
 
     \b
     Example:
       stoa app validate --file apps/stock/stoa.app.toml
     """
-    _checked(path)
-    click.echo(f"{path} is valid.")
+    _checked(path, as_json=as_json)
+    click.echo("[]" if as_json else f"{path} is valid.")
 
 
 @click.command("diff")
@@ -140,7 +141,7 @@ def pull(path: Path, url: str | None, *, force: bool) -> None:
     click.echo(f"wrote {path}")
 
 
-def _checked(path: Path) -> str:
+def _checked(path: Path, *, as_json: bool = False) -> str:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -148,6 +149,8 @@ def _checked(path: Path) -> str:
     try:
         read_file(text)
     except ValidationFailed as refusal:
+        if as_json:
+            click.echo(msgspec.json.format(msgspec.json.encode(refusal.faults), indent=2).decode())
         _refuse(path, refusal.faults)
     return text
 
