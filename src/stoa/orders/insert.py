@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, settle
-from stoa.orders.contract import HOLDING, DuplicateReason
+from stoa.orders.contract import HOLDING, DuplicateReason, Order
 from stoa.orders.documents import (
     LineState,
     OrderState,
@@ -32,7 +31,7 @@ from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call, Store
-from stoa.rest.endpoint import One
+from stoa.rest.endpoint import Created
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Fault, Refusal
 
@@ -127,7 +126,7 @@ async def lock_levels(
     return Levels(await queries.LOCK_LEVELS.all(db, store_id, list(customers), list(products), list(variants)))
 
 
-async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[One[Any]]:
+async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[Parts]:
     """Store numbered orders and reserve their stock, all or none; raises RefusedCalls for orders that cannot be stored."""
     parts = [parts_of(each.order, store.digits) for each in placements]
     _check_sizes(placements, parts)
@@ -147,11 +146,13 @@ async def insert(db: Executor, store: Store, moment: datetime, placements: Seque
         if not refusals:
             raise StaleTransaction("units were moved to another location")
         raise RefusedCalls(refusals)
-    now = time_text(moment)
-    return [
-        One(document(each.order, part, tail_of(each.order.suspected_duplicates, now, FIRST_VERSION)), FIRST_VERSION)
-        for each, part in zip(placements, parts, strict=True)
-    ]
+    return parts
+
+
+def created(order: OrderState, parts: Parts, moment: datetime) -> Created[Order]:
+    """The response to the request that placed an order."""
+    tail = tail_of(order.suspected_duplicates, time_text(moment), FIRST_VERSION)
+    return Created(document(order, parts, tail), FIRST_VERSION, f"/orders/{order.id}")
 
 
 def _check_sizes(placements: Sequence[Placement], parts: Sequence[Parts]) -> None:
