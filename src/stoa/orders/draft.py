@@ -213,6 +213,8 @@ class VariantMembers(msgspec.Struct):
     option_values: dict[str, str]
     track_inventory: bool
     weight: Decimal | None
+    requires_shipping: bool | None = None  # None: as the product
+    taxable: bool | None = None
 
 
 class ProductMembers(msgspec.Struct):
@@ -365,8 +367,8 @@ def _line(line: NewLine, offer: Offer, known: Snapshot) -> LineState:
         option_values=variant.option_values,
         quantity=line.quantity,
         metadata=line.metadata,
-        requires_shipping=product.requires_shipping,
-        taxable=product.taxable,
+        requires_shipping=product.requires_shipping if variant.requires_shipping is None else variant.requires_shipping,
+        taxable=product.taxable if variant.taxable is None else variant.taxable,
         location=line.location,
         weight=weight,
         weight_unit=product.weight_unit if weight is not None else None,

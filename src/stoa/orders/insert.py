@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -180,7 +181,7 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
 def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.OrderRow:
     order = placement.order
     return input_rows.OrderRow(
-        **msgspec.structs.asdict(order_columns(order, placement.traits, parts, store.id)),
+        **order_columns(order, placement.traits, parts, store.id),
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
         duplicate_of=order.duplicate_of,
@@ -188,26 +189,26 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.O
     )
 
 
-def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> input_rows.OrderColumns:
-    """The columns of an order that every write stores."""
-    return input_rows.OrderColumns(
-        id=order.id,
-        external_id=order.external_id,
-        status=order.status,
-        payment_status=order.payment_status,
-        customer_id=order.customer_id,
-        email=traits.email,
-        phone=traits.phone,
-        total=traits.total,
-        suspected_duplicates=order.suspected_duplicates,
-        basket=hex_bytes(traits.basket),
-        address=hex_bytes(traits.address) if traits.address is not None else None,
-        head=parts.head,
-        lines=parts.lines,
-        person=parts.person,
-        edition=input_rows.EDITION,
-        terms=terms_of(order, store_id),
-    )
+def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> dict[str, Any]:
+    """The columns of an order that every write stores, as `OrderColumns` declares them."""
+    return {
+        "id": order.id,
+        "external_id": order.external_id,
+        "status": order.status,
+        "payment_status": order.payment_status,
+        "customer_id": order.customer_id,
+        "email": traits.email,
+        "phone": traits.phone,
+        "total": traits.total,
+        "suspected_duplicates": order.suspected_duplicates,
+        "basket": hex_bytes(traits.basket),
+        "address": hex_bytes(traits.address) if traits.address is not None else None,
+        "head": parts.head,
+        "lines": parts.lines,
+        "person": parts.person,
+        "edition": input_rows.EDITION,
+        "terms": terms_of(order, store_id),
+    }
 
 
 def _placement_row(placement: Placement) -> input_rows.PlacementRow:
