@@ -50,6 +50,7 @@ COVERED = [
     ),
     Coverage("customers.md", "http json csv", "", "customers/test_guide.py::test_every_example_matches_the_response"),
     Coverage("customers.md", "bash", "stoa ", COMMANDS),
+    Coverage("development-stores.md", "bash", "make ", MAKE),
     Coverage("duplicates.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage(
         "errors.md",
@@ -62,6 +63,7 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage("money.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage("moving.md", "python", "", "client/test_moving.py::test_the_guide_prints_what_it_shows"),
     Coverage(
         "moving.md", "bash", "stoa ", "orders/test_import_command.py::test_the_commands_of_the_guide_run_as_written"
@@ -111,6 +113,7 @@ COVERED = [
     ),
     Coverage("testing-an-app.md", "python", "", "client/test_testing.py::test_the_tests_of_the_guide_pass"),
     Coverage("testing-an-app.md", "typescript", "", "typescript/test_guide.py::test_the_tests_of_the_guide_pass"),
+    Coverage("time.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage(
         "typescript-sdk.md",
         "typescript",

@@ -74,7 +74,9 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "build-an-app.md"], ids=lambda page: page.name
+    "page",
+    [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "build-an-app.md", GUIDES / "development-stores.md"],
+    ids=lambda page: page.name,
 )
 def test_every_make_command_has_a_target(page: Path) -> None:
     lines = [line for block in blocks(page, "bash") for line in block.text.splitlines() if line.startswith("make ")]
