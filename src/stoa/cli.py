@@ -39,7 +39,7 @@ Examples:
 _MODULES = {
     "accept-key": "stoa.operations.commands",
     "account": "stoa.accounts.commands",
-    "app": "stoa.webhooks.app_commands",
+    "app": "stoa.app_file.commands",
     "audit": "stoa.access.audit_commands",
     "backup": "stoa.backup.commands",
     "db": "stoa.cluster.commands",

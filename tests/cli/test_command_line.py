@@ -40,12 +40,24 @@ cli.load_all()
 EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
-WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",), ("store", "export")}
-# Tested below and in tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
+WITHOUT_JSON = {
+    ("app", "init"),
+    ("app", "pull"),
+    ("serve",),
+    ("demo",),
+    ("mcp",),
+    ("worker",),
+    ("openapi",),
+    ("completion",),
+    ("store", "export"),
+}
+# Tested below and in tests/app_file, tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
 ELSEWHERE = {
     ("import", "cancel"),
     ("import", "orders"),
     *(("app", "subscriptions", name) for name in ("list", "add", "remove", "resume")),
+    *(("app", name) for name in ("validate", "diff", "push")),
+    ("app", "deploy-tokens", "revoke"),
     ("account", "set-up"),
     ("listen",),
     ("backup",),
@@ -82,6 +94,8 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("app", "keys", "add"): "{client_id} {key}",
     ("app", "keys", "list"): "{client_id}",
     ("app", "keys", "remove"): "{client_id} cli",
+    ("app", "deploy-tokens", "create"): "{client_id} --name CI --days 30",
+    ("app", "deploy-tokens", "list"): "{client_id}",
     ("app", "suspend"): "{client_id}",
     ("app", "resume"): "{client_id}",
     ("token", "issue"): "{client_id} --store {handle}",

@@ -75,7 +75,10 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "build-an-app.md", GUIDES / "development-stores.md"],
+    [
+        ROOT / "README.md",
+        *(GUIDES / f"{name}.md" for name in ("quickstart", "build-an-app", "development-stores", "app-file")),
+    ],
     ids=lambda page: page.name,
 )
 def test_every_make_command_has_a_target(page: Path) -> None:

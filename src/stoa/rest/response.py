@@ -154,7 +154,7 @@ def render(request: Request, endpoint: Endpoint, call: Call, result: Any, status
     return Response(status, headers, b'{"data":%b,"meta":%b}' % (doc, result.meta))
 
 
-# The SDKs up to 0.3 recognize a tombstone by exactly three members (decision 50).
+# The SDKs up to 0.3 recognize a tombstone by exactly three members (decision 51).
 _COMPARES_TOMBSTONES = re.compile(rb"stoa-(?:python|typescript)/0\.[0-3]\.")
 _NEWER_MEMBER = re.compile(rb'(\{"id":[0-9]+,"deleted_at":"[^"]+"),"updated_at":"[^"]+"')
 

@@ -97,6 +97,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "audit_entries": _IDS,
     "audit_heads": _FIGURES,
     "delivery_hours": _FIGURES,
+    "deploy_tokens": _APP,
     "app_subscriptions": _APP,
     "app_subscription_failures": _APP,
     "failed_requests": "holds the operation and the error code, nothing that the caller sent; no longer written",
