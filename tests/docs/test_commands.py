@@ -41,7 +41,7 @@ def with_tools(environment: dict[str, str]) -> dict[str, str]:
     return {**environment, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("page", ["authentication.md", "customers.md", "imports.md", "installing.md"])
+@pytest.mark.parametrize("page", ["authentication.md", "customers.md", "exports.md", "imports.md", "installing.md"])
 def test_operator_commands_run_as_written(demo: Service, tmp_path: Path, page: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -77,7 +77,7 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
     "page",
     [
         ROOT / "README.md",
-        *(GUIDES / f"{name}.md" for name in ("quickstart", "build-an-app", "development-stores", "app-file")),
+        *(GUIDES / name for name in ("quickstart.md", "build-an-app.md", "development-stores.md", "app-file.md")),
     ],
     ids=lambda page: page.name,
 )

@@ -177,7 +177,7 @@ async def erase(db: Executor, person: Person) -> None:
     for step in STEPS:
         await step.run(db, person)
     store_id, cause = person.store_id, person.cause
-    tombstone = await customers.TOMBSTONE.one(db, store_id, person.customer_id)
+    tombstone = await customers.ERASED.one(db, store_id, person.customer_id)
     subject = (person.customer_id, tombstone.version)
     for event in (
         CustomerDeleted(*subject, tombstone.doc, {}),
