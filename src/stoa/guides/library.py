@@ -12,7 +12,8 @@ import msgspec
 _READING_ORDER = (
     "quickstart", "build-an-app", "authentication", "installing", "python-sdk", "typescript-sdk", "agents",
     "pagination-and-sync", "idempotency", "errors", "products", "inventory", "imports", "exports", "moving",
-    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
+    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
+    "versioning",
 )  # fmt: skip
 _CHANGELOG = "api-changelog.md"
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")
