@@ -112,6 +112,8 @@ COVERED = [
         "",
         "orders/test_guide.py::test_every_example_matches_the_response",
     ),
+    Coverage("testing-an-app.md", "python", "", "client/test_testing.py::test_the_tests_of_the_guide_pass"),
+    Coverage("testing-an-app.md", "typescript", "", "typescript/test_guide.py::test_the_tests_of_the_guide_pass"),
     Coverage(
         "typescript-sdk.md",
         "typescript",

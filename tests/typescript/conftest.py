@@ -71,7 +71,11 @@ def _compile(shared: Path) -> None:
 @cache
 def programs() -> dict[str, str]:
     """The code of the guide, of the README, and of the sample of every operation."""
-    pages = {"guide": GUIDES / "typescript-sdk.md", "readme": SDK / "README.md"}
+    pages = {
+        "guide": GUIDES / "typescript-sdk.md",
+        "readme": SDK / "README.md",
+        "testing": GUIDES / "testing-an-app.md",
+    }
     texts = {name: "\n".join(block.text for block in blocks(page, "typescript")) for name, page in pages.items()}
     return {**texts, "samples": _samples()}
 

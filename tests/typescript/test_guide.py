@@ -29,6 +29,14 @@ async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service
 
 
 @needs_npm
+def test_the_tests_of_the_guide_pass(package: Path, tmp_path: Path) -> None:
+    """The blocks of testing-an-app.md are one file of tests, which needs no service."""
+    done = node("--test", "--test-reporter=tap", package.parent / "examples/dist/testing.js", where=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "# pass 4" in done.stdout
+
+
+@needs_npm
 def test_the_sample_of_every_operation_compiles(package: Path) -> None:
     assert programs()["samples"].count("export async function") == 49
     assert (package.parent / "examples/dist/samples.js").exists()

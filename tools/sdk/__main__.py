@@ -33,6 +33,8 @@ def description() -> dict[str, Any]:
 
 
 def _formatted(name: str, text: str) -> str:
+    if not name.endswith(".py"):
+        return text
     options = ["--stdin-filename", f"sdk/python/src/stoa_client/{name}"]
     for command in (["check", "--fix-only", "--select", "I,F401", "--quiet"], ["format", "--quiet"]):
         run = subprocess.run(  # noqa: S603 - a fixed command

@@ -5,6 +5,7 @@ from typing import Any
 
 from tools.sdk.calls import resources
 from tools.sdk.declaring import codes, inputs, models
+from tools.sdk.examples import examples, operations_module
 from tools.sdk.schemas import named, reached
 from tools.sdk.surface import operations, tree
 
@@ -20,6 +21,8 @@ def generate(document: Mapping[str, Any]) -> dict[str, str]:
         "models.py": models(components, responses, {named(each.item) or "" for each in found if each.is_sparse}),
         "inputs.py": inputs(found, components, bodies, responses),
         "codes.py": codes(found),
+        "operations.py": operations_module(found),
+        "examples.json": examples(found, document),
         "resources.py": resources(groups, found, awaited=False),
         "async_resources.py": resources(groups, found, awaited=True),
     }

@@ -41,4 +41,14 @@ export type { TokenSource } from "./tokens.js";
 export { VERSION } from "./transport.js";
 export { isTombstone, type Tombstone } from "./types.js";
 export type { Upload } from "./uploads.js";
-export { check, type Event, type EventType, storeOf, verify, type VerifyOptions } from "./webhooks.js";
+export {
+  check,
+  type Event,
+  type EventType,
+  sign,
+  type SignedDelivery,
+  type SignOptions,
+  storeOf,
+  verify,
+  type VerifyOptions,
+} from "./webhooks.js";

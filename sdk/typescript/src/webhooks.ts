@@ -1,4 +1,4 @@
-/** Verifies webhook signatures and timestamps (Standard Webhooks). */
+/** Verifies webhook signatures and timestamps (Standard Webhooks), and signs deliveries for tests of a receiver. */
 import { SignatureRefused } from "./errors.js";
 import type { EventData } from "./generated/events.js";
 import type * as models from "./generated/models.js";
@@ -84,6 +84,46 @@ export async function check(
   await match(joined(`${id}.${stamp}.`, body), signatures, "v1,", secret);
 }
 
+/** A delivery as the service sends it. */
+export interface SignedDelivery {
+  /** The raw body. */
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface SignOptions {
+  /** Name the store in a signed header, as deliveries with the app's signing secret do. */
+  appSecret?: boolean | undefined;
+  /** The time of the delivery, in seconds since 1970; by default that of the clock. */
+  now?: number | undefined;
+}
+
+/** A signed delivery of an event, to test a receiver; pass a raw body to sign exactly this text. */
+export async function sign(
+  event: Event | string,
+  secret: string,
+  { appSecret = false, now = Date.now() / 1000 }: SignOptions = {},
+): Promise<SignedDelivery> {
+  const body = typeof event === "string" ? event : JSON.stringify(event);
+  const { id, store } = JSON.parse(body) as { id: string; store: { id: number } };
+  const stamp = Math.floor(now);
+  const key = await keyOf(secret);
+  const signature = async (version: string, signed: string): Promise<string> => {
+    const bytes = new Uint8Array(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(signed)));
+    return version + btoa(String.fromCharCode(...bytes));
+  };
+  const signatures = [await signature("v1,", `${id}.${stamp}.${body}`)];
+  if (appSecret) signatures.push(await signature("v1s,", `store.${id}.${stamp}.${store.id}`));
+  const headers = {
+    "content-type": "application/json",
+    "webhook-id": id,
+    "webhook-timestamp": String(stamp),
+    ...(appSecret && { "webhook-store": String(store.id) }),
+    "webhook-signature": signatures.join(" "),
+  };
+  return { body, headers };
+}
+
 /** The id, the timestamp and the signatures of a message; refuses a timestamp outside the tolerance. */
 function signedParts(
   headers: HeaderSource,
@@ -140,7 +180,7 @@ function joined(before: string, body: string | Uint8Array): Uint8Array<ArrayBuff
 export function keyOf(secret: string): Promise<CryptoKey> {
   const bytes = bytesOf(secret.replace(/^whsec_/, ""));
   if (!bytes?.length) throw new TypeError("a secret must be whsec_ followed by base64");
-  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
 }
 
 /** The bytes of base64 text; null if it is not base64. */

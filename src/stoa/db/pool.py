@@ -66,6 +66,7 @@ class Database:
         self._begin = "BEGIN"
         self._idle: deque[Connection] = deque()
         self.line = WaitingLine()
+        self._waiting = self.line.joined  # usually empty
         self._open = 0
         self._closed = False
         self._autocommit: Database | None = None
@@ -95,7 +96,7 @@ class Database:
     @property
     def saturated(self) -> bool:
         """Whether new work should be shed, because a task has waited too long for a connection."""
-        return self.line.too_long
+        return bool(self._waiting) and self.line.too_long
 
     @property
     def full(self) -> bool:
@@ -159,7 +160,7 @@ class Database:
             connection.terminate()
             self._open -= 1
             connection = None
-        if self.line.serve(connection):
+        if self._waiting and self.line.serve(connection):
             return
         if connection is not None:
             self._idle.append(connection)

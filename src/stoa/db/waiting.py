@@ -25,7 +25,7 @@ class WaitingLine:
     """Tasks that wait for a connection, or for None: the place of a closed one, where a new one may be opened."""
 
     def __init__(self) -> None:
-        self._joined: dict[Waiter, float] = {}  # when each task joined, in that order
+        self.joined: dict[Waiter, float] = {}  # when each task joined, in that order
         self._by_age: list[tuple[float, int, Waiter]] = []  # a heap
         self._numbers = count()
         # Counted for metrics.
@@ -34,17 +34,17 @@ class WaitingLine:
         self.timeouts = 0
 
     def __len__(self) -> int:
-        return len(self._joined)
+        return len(self.joined)
 
     @property
     def too_long(self) -> bool:
         """Whether a task has waited so long that new work should be shed. A crowd alone is no reason."""
-        return bool(self._joined) and time.monotonic() - next(iter(self._joined.values())) >= SHED_AFTER_S
+        return bool(self.joined) and time.monotonic() - next(iter(self.joined.values())) >= SHED_AFTER_S
 
     def join(self) -> Waiter:
         """Join the line. Streams and long polls are older than the limit, and must not pass every request: they join as new."""
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        now = self._joined[waiter] = time.monotonic()
+        now = self.joined[waiter] = time.monotonic()
         arrived = arrived_at.get()
         self.waits += 1
         heapq.heappush(
@@ -54,7 +54,7 @@ class WaitingLine:
 
     async def wait(self, waiter: Waiter) -> Connection | None:
         """Wait for a turn. A task that is cancelled leaves the line; if it was served before, the result stays in the waiter."""
-        started = self._joined[waiter]
+        started = self.joined[waiter]
         try:
             async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
                 return await waiter
@@ -62,14 +62,14 @@ class WaitingLine:
             self.timeouts += 1
             raise Unavailable("no database connection became free in time") from error
         finally:
-            self._joined.pop(waiter, None)
+            self.joined.pop(waiter, None)
             self.wait_s += time.monotonic() - started
 
     def serve(self, connection: Connection | None) -> bool:
         """Give a connection to the task whose request is oldest. Returns whether a task waited."""
         while self._by_age:
             waiter = heapq.heappop(self._by_age)[-1]
-            if self._joined.pop(waiter, None) is not None and not waiter.done():
+            if self.joined.pop(waiter, None) is not None and not waiter.done():
                 waiter.set_result(connection)
                 return True
         return False

@@ -8,7 +8,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Query
 
 CHANNEL = "stoa_events"
-PAUSE_S = 0.004
+PAUSE_S = 0.001  # notifications in this time are sent together; a longer one delays every delivery
 _MOST_STORES = 300  # in one notification, whose payload is limited to 8,000 bytes
 
 NOTIFY = Query(str, f"SELECT pg_notify('{CHANNEL}', $1)::text", unbound="workers listen for all stores")

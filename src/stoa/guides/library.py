@@ -10,7 +10,7 @@ import msgspec
 
 # The reading order for a newcomer; other guides follow in alphabetical order.
 _READING_ORDER = (
-    "quickstart", "build-an-app", "authentication", "installing", "python-sdk", "typescript-sdk", "agents",
+    "quickstart", "build-an-app", "authentication", "installing", "python-sdk", "typescript-sdk", "testing-an-app", "agents",
     "pagination-and-sync", "idempotency", "errors", "products", "inventory", "imports", "exports", "moving",
     "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
     "versioning",

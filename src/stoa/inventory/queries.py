@@ -104,6 +104,13 @@ class Move(InputRow, kw_only=True):
     order_id: int | None = None
     movement_key: str | None = None  # a movement with a key happens at most once
     silent: bool = False  # whether the whole call causes no events
+    # Of one of several requests in a statement, instead of those of the statement. Requests are numbered in their order.
+    call: int | None = None
+    actor: str | None = None
+    request_id: str | None = None
+
+
+LATER = "later"  # the outcome of the movements of a request that must wait for an earlier one
 
 
 class Moved(msgspec.Struct):

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from stoa.db.documents import exactly
-from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.bodies import (
     VARIANT_ELSEWHERE,
@@ -20,7 +19,7 @@ from stoa.products.bodies import (
 from stoa.products.contract import Product, Variant
 from stoa.products.rows import Keys, change_by_row, find_variant, pointing_into, product_from_row, variants_in
 from stoa.products.rules import change_variant, delete_product
-from stoa.products.save import load, save
+from stoa.products.save import cause_of, load, save
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import MatchBy, ProductWorkspace
 from stoa.rest.batch import Batch, Mode, Outcome, done, failed, numbered, refuse_all
@@ -103,7 +102,7 @@ async def _run_at_once(
         except Refusal as refusal:
             planned.append((index, refusal))
     if mode == "independent" or not any(isinstance(each, Refusal) for _, each in planned):
-        await save(call.db, call.store_id, workspace.products, Cause(call.app_id, call.request_id, call.person_id))
+        await save(call.db, call.store_id, workspace.products, cause_of(call))
     return planned
 
 

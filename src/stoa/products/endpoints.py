@@ -1,28 +1,22 @@
 """The handlers of products."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
 
-import msgspec
-
-from stoa.db.documents import exactly
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
-from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, ProductBatch, ProductChanges
+from stoa.products.bodies import NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import Product, SkuTaken
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
 from stoa.products.queries import PRODUCTS
-from stoa.products.rows import Keys, pointing_into
-from stoa.products.rules import change_product, new_product
 from stoa.products.save import load, store
-from stoa.products.working_copy import ProductCopy
+from stoa.products.together import create_all, update_all
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.batch import Batch, BatchFailed, TooManyItems
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
+from stoa.rest.group_commit import only_outcome
 from stoa.rest.lists import ListQuery, list_page
-from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound, VersionConflict
 
 routes = Routes("Products")
@@ -42,7 +36,13 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
     return page
 
 
-@routes.post("/products", scope="products:write", errors=[SkuTaken, ExternalIdTaken], example=NEW_SHIRT)
+@routes.post(
+    "/products",
+    scope="products:write",
+    errors=[SkuTaken, ExternalIdTaken],
+    example=NEW_SHIRT,
+    grouped=create_all,
+)
 async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
 
@@ -50,13 +50,7 @@ async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     each option, and `sku`, `barcode` and `stock` can be set on the product itself. Sending `stock` also requires
     `inventory:write`. Images are numbered from 1 in the order sent; `image_id` of a variant refers to these numbers.
     """
-    product = new_product(body, call.store)
-    workspace = await _workspace_for(call, call.patch)
-    at = pointing_into(call.patch)
-    workspace.put(product, at)
-    await store(call, product, at)
-    document = await queries.GET.one(call.db, call.store_id, product.id)
-    return Created(document.doc, document.version, f"/products/{product.id}")
+    return await only_outcome(call, create_all(call.db, [(call, body)]))
 
 
 @routes.get("/products/{product_id}", scope="products:read", includes=PRODUCTS.includes)
@@ -69,7 +63,11 @@ async def get_product(call: Call, product_id: int) -> One[Product]:
 
 
 @routes.patch(
-    "/products/{product_id}", scope="products:write", errors=[SkuTaken, ExternalIdTaken], example=SHIRT_CHANGES
+    "/products/{product_id}",
+    scope="products:write",
+    errors=[SkuTaken, ExternalIdTaken],
+    example=SHIRT_CHANGES,
+    grouped=update_all,
 )
 async def update_product(call: Call, product_id: int, body: ProductChanges) -> One[Product]:
     """Update a product by merge patch.
@@ -78,14 +76,7 @@ async def update_product(call: Call, product_id: int, body: ProductChanges) -> O
     follow: a value stays with its option, even if the option at the same position is renamed, and a new option starts with
     its first value. An option can be removed only if the variants still differ, and a value only if no variant uses it.
     """
-    wanted = [body.external_id] if isinstance(body.external_id, str) else []
-    await _change(
-        call,
-        product_id,
-        lambda product: change_product(product, body, call.patch, call.store),
-        external_ids=wanted,
-    )
-    return await _document(call, product_id)
+    return await only_outcome(call, update_all(call.db, [(call, product_id, body)]))
 
 
 @routes.delete("/products/{product_id}", scope="products:write")
@@ -95,7 +86,13 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
     Deletes the product with its variants and frees their SKUs. Orders keep their line items. Lists show a tombstone for
     90 days.
     """
-    await _change(call, product_id, rules.delete_product)
+    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id]))
+    product = workspace.find("id", product_id)
+    if product is None:
+        raise NotFound("There is no product with this id.")
+    call.check_version(product.version)
+    workspace.edit(product, rules.delete_product)
+    await store(call, product)
     return NoContent()
 
 
@@ -113,33 +110,6 @@ async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     only in `variants`. With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
     """
     return await change_products(call, body)
-
-
-async def _change(
-    call: Call,
-    product_id: int,
-    edit: Callable[[ProductCopy], bool],
-    *,
-    external_ids: Iterable[str] = (),
-) -> None:
-    """Lock a product, check the expected version, edit the product, and save it if anything changed."""
-    workspace = ProductWorkspace(await load(call.db, call.store_id, ids=[product_id], external_ids=external_ids))
-    product = workspace.find("id", product_id)
-    if product is None:
-        raise NotFound("There is no product with this id.")
-    call.check_version(product.version)
-    if call.echoed:
-        check_echoes(call, exactly((await _document(call, product_id)).doc), PRODUCT_ELSEWHERE)
-    if workspace.edit(product, edit):
-        await store(call, product)
-
-
-async def _workspace_for(call: Call, sent: dict[str, Any]) -> ProductWorkspace:
-    """A workspace with the products that have a SKU or external id of a new product."""
-    keys = Keys()
-    keys.add(sent)
-    sought = msgspec.structs.asdict(keys)
-    return ProductWorkspace(await load(call.db, call.store_id, **sought) if any(sought.values()) else [])
 
 
 async def _document(call: Call, product_id: int) -> One[Product]:

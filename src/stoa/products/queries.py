@@ -128,16 +128,17 @@ GET = Query(
 
 class Found(msgspec.Struct):
     id: int
+    version: int
     doc: str
 
 
 DOCUMENTS = Query(
     Found,
-    f"""SELECT id, {_PRODUCT} AS doc FROM products p WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
+    f"""SELECT id, version, {_PRODUCT} AS doc FROM products p WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL""",
 )
 VARIANT_DOCUMENTS = Query(
     Found,
-    f"SELECT id, {_VARIANT} AS doc FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL",
+    f"SELECT id, version, {_VARIANT} AS doc FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL",
 )
 
 

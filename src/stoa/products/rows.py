@@ -36,6 +36,17 @@ class Keys(msgspec.Struct):
     external_ids: set[str] = msgspec.field(default_factory=set[str])
     variant_external_ids: set[str] = msgspec.field(default_factory=set[str])
 
+    def __bool__(self) -> bool:
+        return bool(self.skus or self.external_ids or self.variant_external_ids)
+
+    def overlaps(self, other: "Keys") -> bool:
+        """Whether both have a key in common."""
+        return not (
+            self.skus.isdisjoint(other.skus)
+            and self.external_ids.isdisjoint(other.external_ids)
+            and self.variant_external_ids.isdisjoint(other.variant_external_ids)
+        )
+
     def add(self, row: Mapping[str, Any]) -> None:
         """Add the keys in a row, including those of its variants."""
         self.skus.update(skus_in(row))

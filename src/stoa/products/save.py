@@ -49,6 +49,8 @@ class ProductRow(InputRow):
     edition: int
     terms: str
     created_at: datetime | None  # of a new product; None: now
+    actor: str | None  # None: that of the whole call
+    request_id: str | None  # None: that of the whole call
 
 
 class VariantRow(InputRow):
@@ -164,10 +166,14 @@ def variant_copy(row: queries.StoredVariant) -> VariantCopy:
     )
 
 
+def cause_of(call: Call) -> Cause:
+    return Cause(call.app_id, call.request_id, call.person_id)
+
+
 async def store(call: Call, product: ProductCopy, at: Pointing = on_itself) -> None:
     """Save one product. If another product took one of its keys since it was loaded, the refusal names that product."""
     try:
-        await save(call.db, call.store_id, [product], Cause(call.app_id, call.request_id, call.person_id))
+        await save(call.db, call.store_id, [product], cause_of(call))
     except (SkuTaken, ExternalIdTaken):
         keys = Keys()
         keys.add({**members_of(product.fields), "variants": [members_of(variant.fields) for variant in product.live]})
@@ -267,6 +273,8 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
         edition=PRODUCT_EDITION,
         terms=terms_of(fields, [variant.fields for variant in live], store_id),
         created_at=product.created_at,
+        actor=product.cause.actor_json if product.cause else None,
+        request_id=product.cause.request_id if product.cause else None,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from stoa.events.outbox import Cause
 from stoa.products.bodies import ProductFields, VariantFields
 
 
@@ -91,6 +92,7 @@ class ProductCopy(msgspec.Struct):
     before: ProductFields | None = None
     unknown: dict[str, Any] = {}
     created_at: datetime | None = None  # of a new product that was created elsewhere; None: now
+    cause: Cause | None = None  # if several requests are saved together: that of this product
     derives_slug: bool = False  # from the name, since it was stored; saving makes it unique
 
     @property

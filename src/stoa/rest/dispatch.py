@@ -365,7 +365,7 @@ class Dispatcher:
             except ValidationFailed as refusal:
                 raise validation_failed([*call.faults, *refusal.faults]) from refusal
         if endpoint.grouped is not None and not call.faults:
-            grouped_call = GroupedCall(request, call, values["body"], len(raw), key, fingerprint)
+            grouped_call = GroupedCall(request, call, tuple(values.values()), len(raw), key, fingerprint)
             return await self._group_commit.submit(endpoint, grouped_call)
         return await self._writes.in_transaction(write)
 

@@ -38,7 +38,7 @@ class GroupedCall(msgspec.Struct):
 
     request: Request
     call: Call
-    body: Any
+    values: tuple[Any, ...]  # the arguments of the handler after the call
     size: int  # of the body, in bytes
     key: str | None
     fingerprint: bytes
@@ -52,7 +52,7 @@ class GroupedCall(msgspec.Struct):
 class GroupCommit:
     """Carries out calls in groups where their endpoint declares how (`grouped`).
 
-    The declared function takes the connection and a list of calls with their bodies, and returns one outcome for each: a
+    The declared function takes the connection and a list of calls with their arguments, and returns one outcome for each: a
     result, a refusal, or None for a call that depends on an earlier one of the list and runs in the next transaction. The
     work, events and idempotency records of a group are committed together. Each call has the outcome that it would have if
     it ran alone after those before it in the list.
@@ -130,7 +130,7 @@ async def _work(
         return outcomes
     for each in fresh.values():
         each.call.db = db
-    results = await endpoint.grouped(db, [(each.call, each.body) for each in fresh.values()])
+    results = await endpoint.grouped(db, [(each.call, *each.values) for each in fresh.values()])
     new: list[idempotency.NewResponse] = []
     for (index, each), result in zip(fresh.items(), results, strict=True):
         if isinstance(result, Refusal):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tools.sdk.examples import examples, typescript_examples, typescript_operations
 from tools.sdk.schemas import reached
 from tools.sdk.surface import operations, tree
 from tools.sdk.typescript.declarations import codes, event_data, events, inputs, models
@@ -19,7 +20,9 @@ def generate(document: Mapping[str, Any]) -> dict[str, str]:
     return {
         "codes.ts": codes(found),
         "events.ts": events(document),
+        "examples.ts": typescript_examples(examples(found, document)),
         "inputs.ts": inputs(found, components, bodies, responses),
         "models.ts": models(components, responses | received),
+        "operations.ts": typescript_operations(found),
         "resources.ts": resources(tree(found), found),
     }

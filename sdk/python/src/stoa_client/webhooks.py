@@ -1,4 +1,4 @@
-"""Verifies webhook signatures and timestamps (Standard Webhooks)."""
+"""Verifies webhook signatures and timestamps (Standard Webhooks), and signs deliveries for tests of a receiver."""
 
 import base64
 import hashlib
@@ -129,6 +129,42 @@ def check(
     """Refuse a message with a wrong signature, or with a timestamp outside the tolerance."""
     message_id, stamp, signatures = _signed(_given(headers), tolerance_s, now)
     _match(f"{message_id}.{stamp}.".encode() + body, signatures, "v1,", secret)
+
+
+class SignedDelivery(msgspec.Struct, frozen=True):
+    """A delivery as the service sends it: the raw body and the headers."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+def sign(
+    event: Event | Mapping[str, Any] | bytes | str,
+    secret: str,
+    *,
+    app_secret: bool = False,
+    now: float | None = None,
+) -> SignedDelivery:
+    """A signed delivery of an event, to test a receiver; pass a raw body to sign exactly these bytes.
+
+    With `app_secret`, the delivery names its store in a signed header, as those with the app's signing secret do.
+    """
+    body = (
+        event if isinstance(event, bytes) else event.encode() if isinstance(event, str) else msgspec.json.encode(event)
+    )
+    members = decode(body, dict[str, Any])
+    stamp = int(time.time() if now is None else now)
+    message = f"{members['id']}.{stamp}."
+    signatures = [_signature("v1,", message.encode() + body, secret)]
+    headers = {"content-type": "application/json", "webhook-id": members["id"], "webhook-timestamp": str(stamp)}
+    if app_secret:
+        headers["webhook-store"] = store = str(members["store"]["id"])
+        signatures.append(_signature("v1s,", f"store.{message}{store}".encode(), secret))
+    return SignedDelivery(body, {**headers, "webhook-signature": " ".join(signatures)})
+
+
+def _signature(version: str, signed: bytes, secret: str) -> str:
+    return version + base64.b64encode(hmac.digest(key_of(secret), signed, hashlib.sha256)).decode()
 
 
 def _given(headers: Mapping[str, str]) -> dict[str, str]:

@@ -9,11 +9,13 @@
 --   unknown_location  location is not an active location of the store
 --   unknown_target    to_location is not an active location of the store
 --   stale             on_hand differs from expected
+--   later             an earlier request of this statement changes the same product
 --   insufficient      available would fall below 0; at the default location only on a tracked variant without backorders
 -- Orders do not change on_hand of a variant that is not tracked: they only end what they reserved while it was tracked.
 -- Failed items are skipped; if in_atomic, one failed item means that nothing is written. Units that come back to a location
 -- that is no longer active go to the default location. Releasing more than is reserved is a caller's error and violates a
--- constraint, as does a movement_key that was used before.
+-- constraint, as does a movement_key that was used before. Items of several requests have the number, actor and request id of
+-- theirs. Of two requests that name one product, the later one is left out, so that each has its versions and events.
 CREATE FUNCTION move_stock(
     in_store_id bigint, in_atomic boolean, in_actor text, in_request_id text, in_items json, in_documents boolean
 ) RETURNS TABLE (outcome text, movement_id bigint, on_hand bigint, reserved bigint, doc text)
@@ -33,6 +35,9 @@ DECLARE
     i_reference     text[];
     i_order         bigint[];
     i_key           text[];
+    i_call          integer[];
+    i_actor         text[];
+    i_request       text[];
     elsewhere       boolean;     -- whether an item names a location other than the default
     -- The result of each item:
     outcomes        text[];
@@ -45,6 +50,8 @@ DECLARE
     total_reserved  bigint[];    -- reserved, likewise
     -- The variants that the items name, each locked by its product:
     locked          bigint[];
+    parents         bigint[];    -- the product of each
+    later           integer[];   -- requests that name a product of an earlier one
     skus            text[];
     live            boolean[];
     tracked         boolean[];
@@ -83,12 +90,14 @@ BEGIN
            array_agg(t.sku), array_agg(t.kind), array_agg(coalesce(t.location, 'default')), array_agg(t.to_location),
            array_agg(t.absolute), array_agg(t.on_hand), array_agg(t.reserved),
            array_agg(t.expected), array_agg(t.reason), array_agg(t.reference), array_agg(t.order_id), array_agg(t.movement_key),
+           array_agg(t.call), array_agg(coalesce(t.actor, in_actor)), array_agg(coalesce(t.request_id, in_request_id)),
            array_agg(NULL::bigint), bool_or(t.location <> 'default' OR t.to_location IS NOT NULL)
       INTO i_variant, i_sku, i_kind, i_location, i_target, i_absolute, i_on_hand, i_reserved, i_expected, i_reason,
-           i_reference, i_order, i_key, movements, elsewhere
+           i_reference, i_order, i_key, i_call, i_actor, i_request, movements, elsewhere
       FROM json_to_recordset(in_items) AS t (
                variant_id bigint, sku text, kind text, location text, to_location text, absolute boolean, on_hand bigint,
-               reserved bigint, expected bigint, reason text, reference text, order_id bigint, movement_key text);
+               reserved bigint, expected bigint, reason text, reference text, order_id bigint, movement_key text, call integer,
+               actor text, request_id text);
     deltas := movements;
 
     -- Every change of a product, its variants or their stock locks the product's row, several in the order of their ids. Its
@@ -98,12 +107,19 @@ BEGIN
                     JOIN variants v ON v.store_id = in_store_id AND v.id = t.id) t
             JOIN products p ON p.store_id = in_store_id AND p.id = t.product_id
       ORDER BY p.id FOR NO KEY UPDATE OF p;
-    SELECT array_agg(v.id), array_agg(v.sku), array_agg(v.deleted_at IS NULL), array_agg(v.track_inventory),
+    SELECT array_agg(v.id), array_agg(v.product_id), array_agg(v.sku), array_agg(v.deleted_at IS NULL), array_agg(v.track_inventory),
            array_agg(has_unlimited_stock(v.track_inventory, v.allow_backorder)), array_agg(v.on_hand), array_agg(v.reserved),
            array_agg(v.other_on_hand), array_agg(v.other_reserved)
-      INTO locked, skus, live, tracked, unlimited, all_on_hand, all_reserved, others_on_hand, others_reserved
+      INTO locked, parents, skus, live, tracked, unlimited, all_on_hand, all_reserved, others_on_hand, others_reserved
       FROM (SELECT DISTINCT t.id FROM unnest(i_variant) AS t (id)) t
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id;
+    IF i_call[cardinality(i_call)] > 0 THEN
+        later := ARRAY(SELECT DISTINCT s.call
+                         FROM (SELECT t.call, min(t.call) OVER (PARTITION BY k.product) AS first
+                                 FROM unnest(i_variant, i_call) AS t (variant, call)
+                                      JOIN unnest(locked, parents) AS k (variant, product) ON k.variant = t.variant) s
+                        WHERE s.call > s.first);
+    END IF;
     before_on_hand := all_on_hand;
     before_reserved := all_reserved;
     before_others := others_on_hand;
@@ -138,6 +154,10 @@ BEGIN
 
     -- By index rather than by a query: of a few items, a query would cost more than the work.
     FOR n IN 1 .. coalesce(cardinality(i_variant), 0) LOOP
+        IF i_call[n] = ANY (later) THEN
+            outcomes[n] := 'later';
+            CONTINUE;
+        END IF;
         at := array_position(locked, i_variant[n]);
         level_at := i_level[n];
         target_at := i_target_level[n];
@@ -210,19 +230,21 @@ BEGIN
                                  on_hand_after, reserved_after, reason, reference, order_id, movement_key, actor,
                                  request_id, created_at)
     SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.location, t.delta, t.reserved, t.on_hand_after,
-           t.reserved_after, t.reason, t.reference, t.order_id, t.key, in_actor, in_request_id, moment
+           t.reserved_after, t.reason, t.reference, t.order_id, t.key, t.actor, t.request, moment
       FROM unnest(i_variant, movements, i_kind, i_location, deltas, i_reserved, total_on_hand, total_reserved, i_reason,
-                  i_reference, i_order, i_key)
-           AS t (variant, id, kind, location, delta, reserved, on_hand_after, reserved_after, reason, reference, order_id, key)
+                  i_reference, i_order, i_key, i_actor, i_request)
+           AS t (variant, id, kind, location, delta, reserved, on_hand_after, reserved_after, reason, reference, order_id, key,
+                 actor, request)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
      WHERE t.id IS NOT NULL;
     IF elsewhere THEN
         INSERT INTO stock_movements (store_id, id, variant_id, product_id, sku, kind, location, delta_on_hand, delta_reserved,
                                      on_hand_after, reserved_after, reason, reference, actor, request_id, created_at)
         SELECT in_store_id, t.id, v.id, v.product_id, v.sku, t.kind, t.target, t.on_hand, 0, t.on_hand_after + t.on_hand,
-               t.reserved_after, t.reason, t.reference, in_actor, in_request_id, moment
-          FROM unnest(i_variant, arrivals, i_kind, i_target, i_on_hand, total_on_hand, total_reserved, i_reason, i_reference)
-               AS t (variant, id, kind, target, on_hand, on_hand_after, reserved_after, reason, reference)
+               t.reserved_after, t.reason, t.reference, t.actor, t.request, moment
+          FROM unnest(i_variant, arrivals, i_kind, i_target, i_on_hand, total_on_hand, total_reserved, i_reason, i_reference,
+                      i_actor, i_request)
+               AS t (variant, id, kind, target, on_hand, on_hand_after, reserved_after, reason, reference, actor, request)
                JOIN variants v ON v.store_id = in_store_id AND v.id = t.variant
          WHERE t.id IS NOT NULL;
         INSERT INTO stock_levels AS s (store_id, variant_id, location, on_hand, reserved)
@@ -268,13 +290,14 @@ BEGIN
         RETURNING p.id, p.version)
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data,
                         request_id, created_at, parent_version)
-    SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, in_actor,
+    SELECT in_store_id, new_event_id(), e.type, 'variant', v.id, v.version, i_actor[array_position(i_variant, v.id)],
            json_strip_nulls(json_build_object(
                'on_hand', CASE WHEN v.on_hand <> t.on_hand THEN json_build_array(t.on_hand, v.on_hand) END,
                'reserved', CASE WHEN v.reserved <> t.reserved THEN json_build_array(t.reserved, v.reserved) END,
                'available', CASE WHEN s.now <> s.old THEN json_build_array(s.old, s.now) END,
                'locations', t.locations))::text,
-           variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail), in_request_id, moment, p.version
+           variant_document(v.id, v.product_id, variant_head(v.head, v.edition), v.tail),
+           i_request[array_position(i_variant, v.id)], moment, p.version
       FROM unnest(locked, before_on_hand, before_reserved, relocated, relocations)
            AS t (id, on_hand, reserved, relocated, locations)
            JOIN variants v ON v.store_id = in_store_id AND v.id = t.id

@@ -1,6 +1,7 @@
 -- Stores products with their variants, stock movements and events. A product or variant without an id is new. The index of a
 -- row is its position in its list, from 1; other rows refer to it by that index. Stock events follow from the movements of
--- variants that existed before; an initial movement, such as the first stock of a new variant, causes none.
+-- variants that existed before; an initial movement, such as the first stock of a new variant, causes none. If products of
+-- several requests are stored together, each has its own actor and request id.
 --
 -- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
@@ -10,6 +11,8 @@ CREATE FUNCTION save_products(
     OUT product_ids bigint[], OUT variant_ids bigint[]
 ) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
+    actors           text[];  -- of each product
+    requests         text[];  -- likewise
     new_products     bigint;
     deleted_products bigint;
     new_variants     bigint;
@@ -18,9 +21,10 @@ DECLARE
     moment           timestamptz := clock_timestamp();
 BEGIN
     SELECT array_agg(coalesce(t.id, nextval('product_ids'))), count(*) FILTER (WHERE t.id IS NULL),
-           count(*) FILTER (WHERE t.deleted)
-      INTO product_ids, new_products, deleted_products
-      FROM json_to_recordset(in_products) AS t (id bigint, deleted boolean);
+           count(*) FILTER (WHERE t.deleted), array_agg(coalesce(t.actor, in_actor)),
+           array_agg(coalesce(t.request_id, in_request_id))
+      INTO product_ids, new_products, deleted_products, actors, requests
+      FROM json_to_recordset(in_products) AS t (id bigint, deleted boolean, actor text, request_id text);
     SELECT coalesce(array_agg(coalesce(t.id, nextval('variant_ids'))), '{}'), count(*) FILTER (WHERE t.id IS NULL),
            count(*) FILTER (WHERE t.deleted)
       INTO variant_ids, new_variants, deleted_variants
@@ -94,17 +98,17 @@ BEGIN
     INSERT INTO stock_movements (store_id, variant_id, product_id, sku, kind, delta_on_hand, delta_reserved,
                                  on_hand_after, reserved_after, reason, reference, actor, request_id)
     SELECT in_store_id, v.id, v.product_id, v.sku, t.kind, t.delta, 0, v.on_hand, v.reserved, t.reason, t.reference,
-           in_actor, in_request_id
+           actors[t.product_index], requests[t.product_index]
       FROM json_to_recordset(in_movements) AS t (
-               variant_index integer, kind text, delta bigint, reason text, reference text)
+               product_index integer, variant_index integer, kind text, delta bigint, reason text, reference text)
            JOIN variants v ON v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = variant_ids[t.variant_index]
      ORDER BY t.variant_index;
 
     -- A product's own event first, then the events of each variant: its own, then those of its stock.
     INSERT INTO events (store_id, id, type, resource_type, resource_id, resource_version, actor, changes, data, request_id,
                         parent_version)
-    SELECT in_store_id, new_event_id(), e.type, e.resource_type, e.resource_id, e.version, in_actor, e.changes, e.data,
-           in_request_id, e.parent_version
+    SELECT in_store_id, new_event_id(), e.type, e.resource_type, e.resource_id, e.version, actors[e.product_index],
+           e.changes, e.data, requests[e.product_index], e.parent_version
       FROM (SELECT t.product_index, 0 AS variant_index, 0 AS n, t.type, t.changes, 'product' AS resource_type,
                    p.id AS resource_id, p.version,
                    -- The document of GET /products/{product_id}; a deleted product is a tombstone.

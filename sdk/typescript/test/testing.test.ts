@@ -1,0 +1,68 @@
+/** The fake transport answers from the examples, pages, fails as told, and records what was sent. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Client, codes, ConnectionFailed, sign, storeOf, verify } from "@stoa/client";
+import { exampleAnswer, exampleEvent, FakeTransport, type OperationId } from "@stoa/client/testing";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+test("operations answer with their examples, and an answer replaces members", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  fake.answer("get_product", { name: "Mug" }, { times: 1 });
+  assert.deepEqual(await client.products.get(31).then(({ id, name }) => [id, name]), [31, "Mug"]);
+  assert.notEqual((await client.products.get(31)).name, "Mug");
+  assert.deepEqual(Object.keys(await client.products.get(31, { fields: ["id", "name"] })), ["id", "name"]);
+  assert.equal((await client.products.batch({ items: [{}, {}, {}] as never })).data.length, 3);
+  assert.equal(await client.products.delete(31), undefined);
+  assert.ok(exampleAnswer("list_webhooks"));
+  assert.equal(fake.requests.length, 5);
+});
+
+test("lists are read in pages, as streams and as a feed", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  fake.answer("list_customers", [{ id: 1 }, { id: 2 }, { id: 3 }]);
+  const ids = (rows: { id: number }[]) => rows.map((each) => each.id);
+  assert.deepEqual(ids(await client.customers.list({ limit: 2 }).toArray()), [1, 2, 3]);
+  assert.deepEqual(fake.requests.map((request) => request.query), [{ limit: "2" }, { limit: "2", cursor: "c2" }]);
+  assert.deepEqual(ids(await client.customers.export().toArray()), [1, 2, 3]);
+  const types: string[] = [];
+  for await (const event of client.webhooks.deliveries.feed(9, { wait: 0 })) types.push(event.type);
+  assert.equal(types.length, 1);
+});
+
+test("an operation fails with the codes that it has, and with a broken connection", async () => {
+  const fake = new FakeTransport();
+  fake.refuse("create_product", "sku_taken", { times: 1, existing_id: 4 });
+  const client = fake.client({ retries: 0 });
+  await assert.rejects(client.products.create({ name: "Mug", price: "1.00" }), (error) => {
+    assert.ok(error instanceof codes.SkuTaken);
+    assert.equal(error.more["existing_id"], 4);
+    return true;
+  });
+  await client.products.create({ name: "Mug", price: "1.00" });
+  fake.disconnect("create_product");
+  await assert.rejects(client.products.create({ name: "Mug", price: "1.00" }), ConnectionFailed);
+  assert.throws(() => fake.refuse("get_product", "sku_taken"), /does not fail with sku_taken/);
+  assert.throws(() => fake.refuse("get_product", "no_such_code"), /is not an error code/);
+  assert.throws(() => fake.answer("get_prodct" as OperationId), /is not an operation/);
+});
+
+test("an app that makes its own client gets a token, and raw content is sent as it is", async () => {
+  const fake = new FakeTransport();
+  const client = new Client("https://shop.example.com", { clientId: "a", clientSecret: "b", fetch: fake.fetch });
+  fake.answer("get_product_import", undefined, { content: '{"row":1}\n', headers: { "content-type": "application/x-ndjson" } });
+  for await (const row of client.products.imports.rows("imp_1")) assert.equal(row.row, 1);
+  assert.equal(fake.requests[0]?.headers.get("authorization"), "Bearer test");
+});
+
+test("a signed delivery passes the verification, with and without its store", async () => {
+  const event = exampleEvent("product.updated");
+  const plain = await sign(event, SECRET, { now: 1_700_000_000 });
+  assert.equal((await verify(plain.body, plain.headers, SECRET, { now: 1_700_000_000 })).type, "product.updated");
+  await assert.rejects(verify(plain.body, plain.headers, SECRET), /too far/);
+  const ofApp = await sign(event, SECRET, { appSecret: true });
+  assert.equal(await storeOf(ofApp.headers, SECRET), event.store?.id);
+  assert.equal((await verify(ofApp.body, ofApp.headers, SECRET)).id, event.id);
+});
