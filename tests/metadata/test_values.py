@@ -56,6 +56,11 @@ VALUES = st.one_of(
 )
 
 
+def as_sent(value: Any) -> Any:
+    """A value as the API reads it: in JSON, 5.0 is the integer 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _is_date(text: str) -> bool:
     try:
         return str(date.fromisoformat(text)) == text
@@ -88,7 +93,7 @@ async def test_random_values_are_stored_or_refused_with_a_pointer(shop: Shop) ->
     stored: dict[str, Any] = {}
     for metadata in examples:
         answer = await shop.client.patch(path, json={"metadata": metadata})
-        wrong = {f"/metadata/{kind}" for kind, value in metadata.items() if not VALID[kind](value)}
+        wrong = {f"/metadata/{kind}" for kind, value in metadata.items() if not VALID[kind](as_sent(value))}
         if wrong:
             assert {pointer for pointer, _ in faults(answer)} == wrong, metadata
         else:
