@@ -21,6 +21,7 @@ from stoa.products.rules import new_product
 from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
 from stoa.rest.call import Store
+from stoa.store_data.definitions import define, read_definitions
 
 
 class NewStore(msgspec.Struct):
@@ -61,6 +62,8 @@ async def create_sample_store(operator: Operator, catalog: str) -> None:
 async def fill(operator: Operator, handle: str, catalog: str) -> None:
     """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores."""
     document = parse((files("stoa.demo") / catalog).read_bytes())
+    for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
+        await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
