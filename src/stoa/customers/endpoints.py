@@ -50,9 +50,9 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
 
     Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your app and the
     shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased customer is
-    returned as `{id, deleted_at, version}`.
+    returned as `{id, deleted_at, updated_at, version}`.
     """
-    section = section_start(call.caller.app_id)
+    section = section_start(call.app_id)
     page = await list_page(call.db, call.store_id, queries.LISTING, _for_caller(query, call), caller=section)
     page.docs = [only_shared(doc) for doc in page.docs]
     return page
@@ -242,7 +242,7 @@ def _for_caller(query: ListQuery, call: Call) -> ListQuery:
     sent = query.filters
     if "metadata" in sent:
         others = {name: value for name, value in sent.items() if name != "metadata"}
-        app_id = call.caller.app_id
+        app_id = call.app_id
         wanted = entry_conditions(
             call.store_id, sent["metadata"], lambda key: owned_key(key, rules.owner_of(key, app_id))
         )

@@ -2,11 +2,13 @@
 
 from stoa.portal.apps import (
     access_tokens,
+    app_file,
     app_subscriptions,
     apps,
     audit,
     credentials,
     deliveries,
+    deploy_tokens,
     endpoint,
     metadata,
     requests,
@@ -20,6 +22,8 @@ PAGES = (
     apps.pages,
     credentials.pages,
     access_tokens.pages,
+    deploy_tokens.pages,
+    app_file.pages,
     endpoint.pages,
     metadata.pages,
     app_subscriptions.pages,

@@ -1,4 +1,4 @@
-"""What a person does with an order: ship, return, refund and cancel it, change its status, and comment on it."""
+"""What a person does with an order: ship, return, refund, hold and cancel it, change its status, and comment on it."""
 
 from typing import Any
 
@@ -97,6 +97,8 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         if body.line_item_id is not None:
             changes = convert(body.members, LineChanges, digits=call.store.digits)
             return await update_order_product(call, order_id, body.line_item_id, changes)
+        if body.of_order:
+            return await update_order(call, order_id, convert(body.members, OrderChanges, digits=call.store.digits))
         change = convert(body.members, StatusChange, digits=call.store.digits)
         answer = await update_order_status(call, order_id, change)
         if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):
