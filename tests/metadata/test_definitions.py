@@ -10,13 +10,11 @@ from click.testing import CliRunner
 from stoa.access.console import open_console
 from stoa.access.grants import install
 from stoa.settings import Settings
-from stoa.store_data import definitions
+from stoa.store_data import definitions, stored_values
 from stoa.store_data.definition_commands import metadata
 from stoa.store_data.definitions import (
-    CheckTooLong,
     InvalidDefinition,
     NoSuchDefinition,
-    ViolatedDefinition,
     apply_definitions,
     definitions_of_app,
     definitions_of_store,
@@ -25,6 +23,7 @@ from stoa.store_data.definitions import (
     remove,
     remove_of_app,
 )
+from stoa.store_data.stored_values import CheckTooLong, ViolatedDefinition
 from tests.metadata.support import WARRANTY, app_defines, merchant_defines
 from tests.support.shops import SHIRT, Shop
 
@@ -122,7 +121,7 @@ async def test_private_values_of_another_app_do_not_count(shop: Shop) -> None:
 
 async def test_a_check_ends_in_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     await shop.add(SHIRT, {**MUG, "sku": "M"})
-    monkeypatch.setattr(definitions, "_ROWS", 1)
+    monkeypatch.setattr(stored_values, "_ROWS", 1)
     with pytest.raises(CheckTooLong, match=r"checked in 0 seconds.*--seconds"):
         await definitions.define(shop.operator, shop.store.handle, read_definition(WARRANTY, of_app=False), seconds=0)
     assert await definitions_of_store(shop.db, shop.store_id) == []

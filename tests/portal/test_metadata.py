@@ -131,8 +131,10 @@ async def test_defined_keys_have_inputs_of_their_types(shop: Shop, maria: User, 
     assert maria.notice == "Saved."
     stored = (await shop.client.get(f"/{resource}s/{made}")).json()["data"]["metadata"]
     assert stored == {f"{prefix}{name}": value for name, value in VALUES.items()}
+    await shop.client.patch(f"/{resource}s/{made}", json={"metadata": {"shared.free": "any value"}})
     await maria.open(page)
     assert 'href="https://example.com/manual"' in maria.text
+    assert "any value" in maria.text
     await maria.open(edit)
     one = {
         "shown": [f"{prefix}care", f"{prefix}months"],

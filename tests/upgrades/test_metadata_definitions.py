@@ -12,7 +12,7 @@ from tests.upgrades.releases import Installation, exported
 from tests.upgrades.test_upgrade import open_store
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.not_on_cluster("two releases are installed on one server"),
 ]
 BODIES: dict[str, dict[str, Any]] = {

@@ -71,6 +71,11 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     ] = None
 
     @property
+    def name(self) -> str:
+        """What identifies the definition among those of its owner."""
+        return f"{self.resource}.{self.key}"
+
+    @property
     def is_private(self) -> bool:
         """Whether only the app that writes the key sees it."""
         return self.resource == "customer" and not self.key.startswith(SHARED)
