@@ -355,7 +355,7 @@ ALTER TABLE customers
     ALTER COLUMN shown SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX customers_comparable_idx ON customers USING gin (comparable_terms(terms)) WHERE (comparable_terms(terms) IS NOT NULL);
+CREATE INDEX customers_comparable_idx ON customers USING gin (comparable_terms(terms));
 CREATE INDEX customers_created_at_idx ON customers (store_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_email_consent_idx ON customers (store_id, email_consent, id) WHERE ((deleted_at IS NULL) AND (email_consent IS NOT NULL));
 CREATE UNIQUE INDEX customers_email_key ON customers (store_id, email_key) WHERE (deleted_at IS NULL);
@@ -878,7 +878,7 @@ ALTER TABLE orders
     ALTER COLUMN person SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX orders_comparable_idx ON orders USING gin (comparable_terms(terms)) WHERE (comparable_terms(terms) IS NOT NULL);
+CREATE INDEX orders_comparable_idx ON orders USING gin (comparable_terms(terms));
 CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
 CREATE INDEX orders_due_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
@@ -955,7 +955,7 @@ CREATE TABLE product_terms (
 ALTER TABLE product_terms
     ALTER COLUMN store_id SET (n_distinct = 1),
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX product_terms_comparable_idx ON product_terms USING gin (comparable_terms(terms)) WHERE (comparable_terms(terms) IS NOT NULL);
+CREATE INDEX product_terms_comparable_idx ON product_terms USING gin (comparable_terms(terms));
 CREATE INDEX product_terms_idx ON product_terms USING gin (terms);
 COMMENT ON TABLE product_terms IS 'store';
 
