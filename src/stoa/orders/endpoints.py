@@ -11,7 +11,7 @@ from stoa.orders import queries
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, OrderChanges
 from stoa.orders.contract import Contact, DuplicateOrderSuspected, Order, OrderAddress, OrderNotEditable
-from stoa.orders.documents import NO_CONTACT, OrderState, document_of
+from stoa.orders.documents import document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
@@ -19,7 +19,8 @@ from stoa.orders.historical_bodies import HistoricalOrder, HistoricalOrders
 from stoa.orders.holds import change_hold
 from stoa.orders.lists import ORDERS
 from stoa.orders.moving import NumberTaken, place_all
-from stoa.orders.rules import check_editable, sum_faults
+from stoa.orders.rules import check_editable
+from stoa.orders.state import NO_CONTACT, OrderState, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.batch import TooManyItems
