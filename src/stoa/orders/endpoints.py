@@ -73,7 +73,7 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
 
     With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates,
     status, payments, refunds and fulfillments, without any effect on stock, and without webhooks unless `send_events` is true. `items` has up to 100
-    of them, which are stored or refused one by one. The guide on moving a shop describes the fields.
+    of them, with at most 2,000 line items together, which are stored or refused one by one. The guide on moving a shop describes the fields.
     """
     return await only_outcome(call, place_all(call.db, [(call, body)]))
 
