@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from stoa.db.documents import Document
+from stoa.db.documents import TOMBSTONE, Document
 from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 
@@ -14,7 +14,7 @@ LISTING = Listing(
     table="customers",
     # Removing the start of the caller's section makes its metadata visible; the handler removes the other sections.
     doc="""'{"id":' || id || customer_head(head, edition) || replace(shown, {caller}, '') || tail""",
-    tombstone="""'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'""",
+    tombstone=TOMBSTONE,
     counted_as="customers",
     deletable=True,
     sorts={
