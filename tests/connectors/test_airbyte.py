@@ -59,7 +59,7 @@ class Runner:
 
     def read(self, state: list[Any]) -> tuple[dict[str, list[dict[str, Any]]], list[Any]]:
         """The records of each stream, and the state to pass next time."""
-        catalog = {
+        catalog: dict[str, Any] = {
             "streams": [
                 {
                     "stream": {
