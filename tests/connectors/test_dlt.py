@@ -105,4 +105,4 @@ async def test_the_example_runs_as_written(service: Service, tmp_path: Path) -> 
         await api.post("/products", json={"name": "Mug", "price": "5.00"})
     output = load(account, tmp_path, 60, (CONNECTOR / "example.py").read_text())
     assert "products: 1 rows" in output
-    assert (tmp_path / "stoa.duckdb").exists()
+    assert list(tmp_path.rglob("stoa.duckdb"))
