@@ -14,7 +14,8 @@ _READING_ORDER = (
     "typescript-sdk", "testing-an-app", "agents",
     "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "inventory", "imports", "exports",
     "dlt", "airbyte", "moving",
-    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
+    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
+    "versioning",
 )  # fmt: skip
 _CHANGELOG = "api-changelog.md"
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")

@@ -1,0 +1,7 @@
+-- phase: concurrently
+CREATE INDEX CONCURRENTLY IF NOT EXISTS product_terms_comparable_idx ON product_terms USING gin (comparable_terms(terms))
+    WHERE comparable_terms(terms) IS NOT NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS orders_comparable_idx ON orders USING gin (comparable_terms(terms))
+    WHERE comparable_terms(terms) IS NOT NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS customers_comparable_idx ON customers USING gin (comparable_terms(terms))
+    WHERE comparable_terms(terms) IS NOT NULL;
