@@ -53,11 +53,12 @@ NEEDS: dict[Audience | Right, str] = {
         close_location comment_on_order create_location create_subscription declare_subscription delete_subscription
         download_failed_rows download_report edit_product end_old_secret export_customers export_orders
         export_products fix_import issue_access_token new_app_subscription new_import new_webhook
-        open_development_store_for_app open_location order_action pause_managed_subscription pause_subscription
+        open_development_store_for_app open_location order_action packing_slips pause_managed_subscription
+        pause_subscription pick_list
         redeliver_one redeliver_range redeliver_selected reduce_app_scopes refuse_request reinstall_app
         remove_declaration remove_key request_install resume_declaration resume_endpoint resume_managed_subscription
         resume_subscription revoke_tokens rotate_secret
-        rotate_signing_secret rotate_subscription_secret send_test start_checked_import uninstall_app
+        rotate_signing_secret rotate_subscription_secret select_orders send_test ship_orders ship_page start_checked_import uninstall_app
         update_subscription upload_import webhook_settings withdraw_request""",
     Right.OWN: """
         app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer

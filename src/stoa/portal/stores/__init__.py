@@ -6,9 +6,9 @@ from stoa.portal.stores import (
     import_corrections,
     install,
     locations,
-    order_actions,
     product_actions,
     search,
+    selected_orders,
     settings,
     stores,
 )
@@ -17,7 +17,7 @@ PAGES = (
     install.pages,
     stores.pages,
     product_actions.pages,  # with those of products
-    order_actions.pages,  # with those of orders
+    selected_orders.pages,  # with those of orders
     customers.pages,
     search.pages,
     import_corrections.pages,  # with those of imports

@@ -7,6 +7,7 @@ import msgspec
 from stoa.db.query import Query
 
 ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
+ORDER_STATUS = Query(str, "SELECT status FROM orders WHERE store_id = $1 AND id = $2")
 
 
 class ImportRow(msgspec.Struct):
