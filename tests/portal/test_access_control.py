@@ -44,7 +44,7 @@ NEEDS: dict[Audience | Right, str] = {
     Right.VIEW: """
         app_accept_ownership app_audit app_credentials app_decline_ownership app_endpoint app_leave app_page app_request
         app_requests app_settings app_stores app_subscriptions_page app_tail app_team app_usage app_webhook app_webhooks installed_app
-        store_accept_ownership store_audit store_customer store_customers store_decline_ownership store_import
+        store_accept_ownership store_audit store_customer store_customers store_decline_ownership store_home store_import remove_filter save_filter
         store_imports store_leave store_ledger store_location store_locations store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """

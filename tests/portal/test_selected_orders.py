@@ -110,7 +110,10 @@ async def test_selected_orders_are_exported(shop: Shop, maria: User, store_url: 
 async def test_packing_slips_show_what_is_left_to_pack_and_no_prices(shop: Shop, maria: User, store_url: str) -> None:
     await shop.add(SHIRT)
     hostile = {"first_name": "<b>Ada", "address1": "1 Mill Lane", "city": "Ghent", "country_code": "BE"}
-    lines = [{"sku": "LS-S", "quantity": 3}, {"name": "Gift card", "unit_price": "5.00", "requires_shipping": False}]
+    lines = [
+        {"sku": "LS-S", "quantity": 3},
+        {"name": "Gift card", "unit_price": "5.00", "quantity": 1, "requires_shipping": False},
+    ]
     order = await place_order(shop, shipping_address=hostile, line_items=lines, status="processing")
     part = {"status": "shipped", "line_items": [{"id": order["line_items"][0]["id"], "quantity": 1}]}
     assert (await shop.client.put(f"/orders/{order['id']}/status", json=part)).status_code == 200

@@ -869,8 +869,8 @@ CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_stat
 CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
-CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
 CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
+CREATE INDEX orders_sales_idx ON orders (store_id, placed_at, id) INCLUDE (status, total);
 CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at, id) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
@@ -1069,6 +1069,16 @@ CREATE TABLE row_counts (
     CONSTRAINT row_counts_pkey PRIMARY KEY (store_id, resource, id)
 );
 COMMENT ON TABLE row_counts IS 'store';
+
+CREATE TABLE saved_filters (
+    store_id   bigint NOT NULL,
+    account_id bigint NOT NULL,
+    name       text NOT NULL,
+    filters    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT saved_filters_pkey PRIMARY KEY (store_id, account_id, name)
+);
+COMMENT ON TABLE saved_filters IS 'store';
 
 CREATE TABLE service_audit_entries (
     position   bigint NOT NULL,
@@ -1380,6 +1390,7 @@ CREATE UNIQUE INDEX variants_external_id_key ON variants (store_id, external_id)
 CREATE INDEX variants_gtin_idx ON variants (store_id, gtin) WHERE ((deleted_at IS NULL) AND (gtin IS NOT NULL));
 CREATE UNIQUE INDEX variants_options_key ON variants (store_id, product_id, options_key) WHERE (deleted_at IS NULL);
 CREATE INDEX variants_product_idx ON variants (store_id, product_id, "position", id) WHERE (deleted_at IS NULL);
+CREATE INDEX variants_scarce_idx ON variants (store_id, product_id) WHERE ((deleted_at IS NULL) AND track_inventory AND ((on_hand - reserved) <= COALESCE(low_stock_threshold, 0)));
 CREATE UNIQUE INDEX variants_sku_key ON variants (store_id, sku) WHERE (deleted_at IS NULL);
 CREATE INDEX variants_updated_at_idx ON variants (store_id, updated_at, id);
 COMMENT ON TABLE variants IS 'store';

@@ -3,6 +3,7 @@
 from stoa.portal.stores import (
     audit,
     customers,
+    home,
     import_corrections,
     install,
     locations,
@@ -15,9 +16,10 @@ from stoa.portal.stores import (
 
 PAGES = (
     install.pages,
+    home.pages,
     stores.pages,
     product_actions.pages,  # with those of products
-    selected_orders.pages,  # with those of orders
+    selected_orders.pages,  # with those of orders and of saved filters
     customers.pages,
     search.pages,
     import_corrections.pages,  # with those of imports

@@ -17,7 +17,7 @@ from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
 from stoa.portal.stores.order_forms import possible_actions
-from stoa.portal.stores.queries import ORDER_NUMBER
+from stoa.portal.stores.queries import ORDER_NUMBER, SAVED_FILTERS
 
 pages = Pages()
 ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order, period="placed_at")
@@ -28,6 +28,7 @@ _FILTERS = (
     *("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates"),
     *("expires_at[lt]", "since", "until"),
 )
+SAVED = ("status", "payment_status", "fulfillment_status", "since", "until")  # what can be saved: no personal data
 TO_SHIP, DUE = "pending,processing", "unpaid,partially_paid,failed"
 OPEN = "pending,processing,on_hold,shipped,delivered"
 SOLD = f"{OPEN},completed,returned"  # neither drafts nor cancelled orders
@@ -45,7 +46,8 @@ class Tab(msgspec.Struct, frozen=True):
 
     def shows(self, filters: Mapping[str, str]) -> bool:
         """Whether the list with these filters is that of the tab; a search or a period may narrow it."""
-        return all(filters.get(name) == self.filters.get(name) for name in ("status", "payment_status"))
+        names = ("status", "payment_status", *self.filters)
+        return all(filters.get(name) == self.filters.get(name) for name in names)
 
 
 _TABS = (
@@ -66,12 +68,16 @@ async def store_orders(visit: Visit) -> View:
     # A search by name or address would reveal personal data, so viewers cannot do it.
     offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
     orders = await list_view(visit, ORDER_LIST, sorts=ORDER_SORTS, offered=offered)
+    stored = await SAVED_FILTERS.all(visit.db, visit.store.id, visit.me.account_id)
+    saved = [Tab(each.name, msgspec.json.decode(each.filters, type=dict[str, str])) for each in stored]
     context = {
         "orders": orders,
         "sorts": ORDER_SORTS,
         "query": visit.query_string,
         "order_tabs": _TABS,
-        "current_tab": next((each for each in _TABS if each.shows(orders.filters)), None),
+        "saved_tabs": saved,
+        "current_tab": next((each for each in (*saved, *_TABS) if each.shows(orders.filters)), None),
+        "can_save": any(name in orders.filters for name in SAVED) and not orders.fault,
         "open": OPEN,
         "sold": SOLD,
         "due": DUE,

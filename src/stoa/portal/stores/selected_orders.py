@@ -19,10 +19,10 @@ from stoa.portal.kit.list_view import PAGE_SIZE, list_view
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
-from stoa.portal.stores.order_actions import pages
 from stoa.portal.stores.order_forms import unshipped
 from stoa.portal.stores.orders import ORDER_LIST, ORDER_SORTS, TO_SHIP, store_orders
 from stoa.portal.stores.queries import ORDER_NUMBER, ORDER_STATUS
+from stoa.portal.stores.saved_filters import pages
 from stoa.portal.stores.writes import REPEATED, Change, carry_out, whole
 from stoa.rest.call import Call
 from stoa.rest.problems import Refusal, VersionConflict
