@@ -44,7 +44,14 @@ def assert_matches(shown: Any, real: Any, ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("guide", "responses"),
-    [("order-lifecycle.md", 15), ("payments.md", 10), ("refunds-returns-fulfillments.md", 17), ("duplicates.md", 5)],
+    [
+        ("order-lifecycle.md", 15),
+        ("payments.md", 10),
+        ("refunds-returns-fulfillments.md", 17),
+        ("duplicates.md", 5),
+        ("money.md", 3),
+        ("time.md", 3),
+    ],
 )
 async def test_every_example_matches_the_response(shop: Shop, guide: str, responses: int) -> None:
     store = await SampleStore(shop).add_products(TEA, POT)

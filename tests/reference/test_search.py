@@ -4,8 +4,11 @@ from html import escape
 
 import pytest
 
+from stoa.reference.page import document
 from stoa.reference.routes import index
 from stoa.reference.search import Entry, Index, excerpt, stem
+from stoa.reference.search_words import SYNONYMS, TOPICS
+from tests.reference.everyday_queries import EVERYDAY
 from tests.reference.reading import read
 from tests.support.shops import Shop
 
@@ -62,6 +65,12 @@ FIRST = {
     "errors": f"{GUIDES}/errors",
     "ledger": f"{GUIDES}/inventory#ledger",
     "changelog": "/docs/changelog",
+    # Headers
+    "If-Match": f"{GUIDES}/products#versions-and-conflicts",
+    "If-None-Match": "/docs/products/get_product#parameter-If-None-Match",
+    "Retry-After": f"{GUIDES}/errors#rate-limits",
+    "webhook-signature": f"{GUIDES}/webhooks#verify-signatures",
+    "X-Request-Id": f"{GUIDES}/errors",
     # Operations
     "create product": "/docs/products/create_product",
     "create_order": "/docs/orders/create_order",
@@ -99,6 +108,51 @@ def test_there_are_sixty_queries() -> None:
 @pytest.mark.parametrize(("query", "first"), FIRST.items())
 def test_the_right_page_is_the_first_hit(query: str, first: str) -> None:
     assert addresses(query)[:1] == [first], addresses(query)[:4]
+
+
+def test_everyday_queries_find_their_page_among_the_first_three() -> None:
+    assert len(EVERYDAY) == 60
+    assert len({query for query, _ in EVERYDAY}) == 60
+    missed = {query: addresses(query)[:3] for query, pages in EVERYDAY if pages.isdisjoint(_pages(query)[:3])}
+    assert len(missed) <= 5, missed
+
+
+def _pages(query: str) -> list[str]:
+    """The names of the pages that a query finds: of a guide, an operation, an event or an error code."""
+    return [address.partition("#")[0].rpartition("/")[2] for address in addresses(query)]
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [
+        ("idempotencey", "idempotency"),
+        ("pagnation", "pagination-and-sync"),
+        ("webook", "webhooks"),
+        ("refnd", "refunds-returns-fulfillments"),
+        ("authentification", "authentication"),
+        ("custmer", "customers"),
+        ("inventry", "inventory"),
+    ],
+)
+def test_a_misspelled_word_finds_its_guide_first(query: str, page: str) -> None:
+    first = addresses(query)[0]
+    assert first.partition("#")[0] == f"{GUIDES}/{page}"
+
+
+def test_the_name_of_an_error_an_event_and_an_operation_finds_it_first() -> None:
+    """Whatever the guides say about it."""
+    named = {code: f"/problems/{code}" for code in document().codes if "_" in code}
+    named |= {event.name: event.address for event in document().events}
+    named |= document().addresses
+    assert {name: found for name, page in named.items() if (found := addresses(name)[0]) != page} == {}
+
+
+def test_topics_and_synonyms_lead_somewhere() -> None:
+    known = {entry.address for entry in index().entries}
+    assert set(TOPICS) <= known
+    for topics in TOPICS.values():
+        assert len(set(topics.split("; "))) == len(topics.split("; "))
+    assert {word: others for word, others in SYNONYMS.items() if not any(map(addresses, others.split()))} == {}
 
 
 def test_a_word_that_is_not_finished_finds_its_page() -> None:

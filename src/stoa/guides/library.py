@@ -10,8 +10,9 @@ import msgspec
 
 # The reading order for a newcomer; other guides follow in alphabetical order.
 _READING_ORDER = (
-    "quickstart", "build-an-app", "authentication", "installing", "python-sdk", "typescript-sdk", "testing-an-app", "agents",
-    "pagination-and-sync", "idempotency", "errors", "products", "inventory", "imports", "exports", "moving",
+    "quickstart", "build-an-app", "app-file", "authentication", "installing", "development-stores", "python-sdk",
+    "typescript-sdk", "testing-an-app", "agents",
+    "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "inventory", "imports", "exports", "moving",
     "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
 )  # fmt: skip
 _CHANGELOG = "api-changelog.md"

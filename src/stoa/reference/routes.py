@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from stoa.access.addresses import ServiceUrls, base_url
-from stoa.description import openapi_bytes
+from stoa.description import openapi_32_bytes, openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
 from stoa.reference.fault_codes import FAULT_CODES
@@ -104,6 +104,7 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
 
     return [
         Route("/openapi.json", serving(_description)),
+        Route("/openapi-3.2.json", serving(_description_32)),
         Route("/postman.json", serving(_postman)),
         Route("/llms.txt", serving(_llms)),
         Route("/llms-full.txt", serving(_llms_full)),
@@ -125,6 +126,11 @@ def not_found(request: Request) -> Response:
 @kept(_MOST_COLLECTIONS)
 def _description(place: Place) -> Content:
     return Content.of(_placed(openapi_bytes().decode(), place).encode(), _JSON)
+
+
+@kept(_MOST_COLLECTIONS)
+def _description_32(place: Place) -> Content:
+    return Content.of(_placed(openapi_32_bytes().decode(), place).encode(), _JSON)
 
 
 @cache

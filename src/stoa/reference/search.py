@@ -5,42 +5,32 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import msgspec
+
+from stoa.reference.search_words import SYNONYMS
 
 MOST_CHARACTERS = 100  # of a query; the rest is ignored
 _MOST_WORDS = 8
 _MOST_COMPLETIONS = 40  # words that a started word may stand for
 _MOST_ALIKE = 3  # entries with one title, such as the field `email` of several objects
 _EXCERPT = 150
-_NAME, _TITLE, _CONTEXT, _TEXT = 3.0, 4.0, 1.5, 2.0  # the weight of a word by where it occurs
-_WHOLE_NAME, _WHOLE_TITLE = 30.0, 12.0  # added if the query is the name or the title
+_NAME, _TITLE, _TOPIC, _CONTEXT, _TEXT = 3.0, 4.0, 1.5, 1.5, 2.0  # the weight of a word by where it occurs
+_WHOLE_NAME, _WHOLE_TOPIC, _WHOLE_TITLE = 40.0, 25.0, 12.0  # added if the query is the name, a topic, or the title
+_GUIDE_OF_TYPO = (
+    1.6  # how much more a guide counts for a word that is misspelled: its writer does not know the name yet
+)
 _SYNONYM, _COMPLETION, _CORRECTION = 0.7, 0.6, 0.5  # the share of a word that the query does not contain itself
 _OTHER_FORM, _STOPPED = 0.8, 0.3  # what another form of a word, and a stop word, count in a title
 _WORD = re.compile(r"[a-z0-9]+")
+_IDENTIFIER = re.compile(r"\w[_.:/-]\w")  # a query that names something, not a topic
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
-_SHORTEST_CORRECTED = 4
+_SHORTEST_CORRECTED, _SHORTEST_TWICE_CORRECTED = 4, 8
 _STOP_WORDS = frozenset(
-    "a an and are as at be by can do does for from how i if in is it its me my of on or that the this to use what when where "
+    "a all an and any are as at be by can do does for from how i if in is it its me my of on or that the this to use what when where "
     "which why with you your".split()
 )
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "auth": ("authentication",),
-    "backoff": ("retry",),
-    "gdpr": ("erase", "customer"),
-    "hmac": ("signature",),
-    "hook": ("webhook",),
-    "inventory": ("stock",),
-    "login": ("authentication",),
-    "paging": ("pagination",),
-    "permission": ("scope",),
-    "stock": ("inventory",),
-    "subscribe": ("subscription",),
-    "throttle": ("rate", "limit"),
-    "throttling": ("rate", "limit"),
-    "verify": ("verification",),
-}
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +41,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     context: str = ""
     names: tuple[str, ...] = ()  # identifiers, such as `sku_taken`
+    topics: tuple[str, ...] = ()  # what else readers call it, such as `sandbox`
     text: str = ""
     weight: float = 1.0
 
@@ -100,14 +91,15 @@ class Index:
     """Finds entries by their words. It is built once, and a search only reads it."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = list(entries)
+        self.entries = list(entries)
         self._postings: dict[str, dict[int, float]] = defaultdict(dict)
-        self._names = [set(map(_identifier, entry.names)) - {""} for entry in self._entries]
-        self._titles = [_WORD.findall(entry.title.lower()) for entry in self._entries]
+        self._names = [set(map(_identifier, entry.names)) - {""} for entry in self.entries]
+        self._topics = [{_topic(topic) for topic in entry.topics} for entry in self.entries]
+        self._titles = [_WORD.findall(entry.title.lower()) for entry in self.entries]
         self._in_titles = [frozenset(title) | frozenset(map(stem, title)) for title in self._titles]
-        texts = [words_of(entry.text) for entry in self._entries]
+        texts = [words_of(entry.text) for entry in self.entries]
         average = sum(map(len, texts)) / max(1, len(texts)) or 1.0
-        for number, entry in enumerate(self._entries):
+        for number, entry in enumerate(self.entries):
             for word, weight in _weights(entry, texts[number], average).items():
                 self._postings[word][number] = weight
         self._vocabulary = sorted(self._postings)
@@ -120,32 +112,33 @@ class Index:
         for position, word in enumerate(asked):
             for number, score in self._matches(word, last=position == len(asked) - 1).items():
                 found.setdefault(number, [0.0] * len(asked))[position] = score
-        whole = " ".join(raw)
+        whole, topic = " ".join(raw), frozenset[str]() if _IDENTIFIER.search(query) else _topic(query)
         stems = {stem(word) for word in asked}
         ranked = sorted(
-            ((self._score(number, scores, whole, asked, stems), -number) for number, scores in found.items()),
+            ((self._score(number, scores, whole, topic, asked, stems), -number) for number, scores in found.items()),
             reverse=True,
         )
         return list(self._hits((-number for _, number in ranked), asked, most))
 
     def _known(self, word: str) -> tuple[str, ...]:
         """The word, or its synonyms if the documentation does not contain it."""
-        return (word,) if stem(word) in self._postings else _SYNONYMS.get(word, (word,))
+        return (word,) if stem(word) in self._postings else _synonyms().get(stem(word), (word,))
 
     def _matches(self, word: str, *, last: bool) -> dict[int, float]:
         """The entries with this word, a synonym of it, or a word that begins with it; else with a likely correction."""
         found: dict[int, float] = {}
         for term, share in self._terms(word, last=last).items():
             postings = self._postings[term]
-            rarity = math.log(1 + len(self._entries) / len(postings))
+            rarity = math.log(1 + len(self.entries) / len(postings))
             for number, weight in postings.items():
-                found[number] = max(found.get(number, 0.0), share * rarity * weight)
+                guides = _GUIDE_OF_TYPO if share == _CORRECTION and self.entries[number].kind == "Guide" else 1.0
+                found[number] = max(found.get(number, 0.0), share * rarity * weight * guides)
         return found
 
     def _terms(self, word: str, *, last: bool) -> dict[str, float]:
         """The words of the index that a word of the query stands for, each with its share."""
         given = stem(word)
-        shares = {stem(each): _SYNONYM for each in _SYNONYMS.get(word, ())}
+        shares = dict.fromkeys(_synonyms().get(given, ()), _SYNONYM)
         shares[given] = 1.0
         if last:
             start = bisect_left(self._vocabulary, word)
@@ -156,22 +149,34 @@ class Index:
         known = {each: share for each, share in shares.items() if each in self._postings}
         if known or len(word) < _SHORTEST_CORRECTED:
             return known
-        return {each: _CORRECTION for each in _one_edit(given) if each in self._postings}
+        near = [each for each in _one_edit(given) if each in self._postings]
+        if not near and len(given) >= _SHORTEST_TWICE_CORRECTED:
+            near = [each for each in self._vocabulary if each[0] == given[0] and _two_edits(given, each)]
+        return dict.fromkeys(near, _CORRECTION)
 
-    def _score(self, number: int, scores: Sequence[float], whole: str, asked: Sequence[str], stems: set[str]) -> float:
+    def _score(
+        self,
+        number: int,
+        scores: Sequence[float],
+        whole: str,
+        topic: frozenset[str],
+        asked: Sequence[str],
+        stems: set[str],
+    ) -> float:
         score = sum(scores)
         if not (stems.isdisjoint(self._in_titles[number]) and self._in_titles[number].isdisjoint(asked)):
             score += _WHOLE_TITLE * _covered(self._titles[number], asked, stems)
-        if whole in self._names[number]:
-            score += _WHOLE_NAME
+        if topic in self._topics[number]:
+            score += _WHOLE_TOPIC
         matched = sum(each > 0 for each in scores) / len(scores)
-        return score * self._entries[number].weight * matched**4
+        named = _WHOLE_NAME if whole in self._names[number] else 0.0  # whatever its kind: the query names it
+        return score * self.entries[number].weight * matched**4 + named
 
     def _hits(self, numbers: Iterable[int], asked: Sequence[str], most: int) -> Iterator[Hit]:
         alike: Counter[tuple[str, str]] = Counter()
         count = 0
         for number in numbers:
-            entry = self._entries[number]
+            entry = self.entries[number]
             alike[entry.kind, entry.title] += 1
             if alike[entry.kind, entry.title] > _MOST_ALIKE:
                 continue
@@ -179,6 +184,17 @@ class Index:
             count += 1
             if count == most:
                 return
+
+
+@cache
+def _synonyms() -> Mapping[str, tuple[str, ...]]:
+    return {stem(word): tuple(words_of(others)) for word, others in SYNONYMS.items()}
+
+
+def _topic(text: str) -> frozenset[str]:
+    """The words of a topic in any order and form; stop words count only if there is nothing else."""
+    words = _WORD.findall(text[:MOST_CHARACTERS].lower())[:_MOST_WORDS]
+    return frozenset(stem(word) for word in words if word not in _STOP_WORDS) or frozenset(words)
 
 
 def _identifier(name: str) -> str:
@@ -201,6 +217,8 @@ def _weights(entry: Entry, text: Sequence[str], average: float) -> dict[str, flo
         weights[word] += _TEXT * count / (count + 0.5 + len(text) / average)
     for word in set(words_of(entry.context)):
         weights[word] += _CONTEXT
+    for word in {word for topic in entry.topics for word in words_of(topic)}:
+        weights[word] += _TOPIC
     named = {word: _NAME for name in entry.names for word in words_of(name)}
     for word, weight in {**named, **dict.fromkeys(words_of(entry.title), _TITLE)}.items():
         weights[word] += weight
@@ -216,6 +234,20 @@ def _one_edit(word: str) -> set[str]:
         *(a + c + b[1:] for a, b in splits if b for c in _ALPHABET),
         *(a + c + b for a, b in splits for c in _ALPHABET),
     }
+
+
+def _two_edits(first: str, second: str) -> bool:
+    """Whether at most two insertions, deletions or replacements make one word of the other."""
+    if abs(len(first) - len(second)) > 2:
+        return False
+    row = list(range(len(second) + 1))
+    for at, letter in enumerate(first, 1):
+        above, row = row, [at]
+        for column, other in enumerate(second, 1):
+            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (letter != other)))
+        if min(row) > 2:
+            return False
+    return row[-1] <= 2
 
 
 def excerpt(text: str, asked: Sequence[str]) -> list[Piece]:

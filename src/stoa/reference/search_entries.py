@@ -10,9 +10,18 @@ from stoa.guides.rendering import Section, sections
 from stoa.reference.document import EVENTS_ADDRESS, Document, Group, Operation, Parameter, Schema
 from stoa.reference.schema_text import description
 from stoa.reference.search import Entry
+from stoa.reference.search_words import TOPICS
 
 _MARKUP = re.compile(r"[`*|]|\]\([^)]*\)|\[|^#+ ", re.MULTILINE)
-_EXPLAINED = {"idempotency": ("Idempotency-Key",)}  # identifiers that a guide is about
+# Identifiers that a guide or a section is about. Headers of responses have no other entry.
+_EXPLAINED = {
+    "idempotency": ("Idempotency-Key", "Idempotent-Replayed"),
+    "errors#rate-limits": ("Retry-After", "RateLimit", "RateLimit-Policy"),
+    "errors": ("X-Request-Id", "application/problem+json"),
+    "products#versions-and-conflicts": ("If-Match", "ETag"),
+    "webhooks#verify-signatures": ("webhook-id", "webhook-timestamp", "webhook-signature"),
+    "versioning#deprecation": ("Deprecation", "Sunset"),
+}
 _USUAL = 12  # a parameter of so many operations is explained by a guide
 _RANGE = re.compile(r"\[\w+\]\Z")
 # Bodies and responses have most fields in common; one entry shows the field of the resource.
@@ -30,6 +39,15 @@ class ErrorText(msgspec.Struct, frozen=True):
 
 
 def entries(
+    document: Document, guides: Mapping[str, Guide], changelog: Guide, errors: Iterable[ErrorText]
+) -> Iterator[Entry]:
+    """Everything to find, each with its topics."""
+    for entry in _entries(document, guides, changelog, errors):
+        topics = TOPICS.get(entry.address)
+        yield msgspec.structs.replace(entry, topics=tuple(topics.split("; "))) if topics else entry
+
+
+def _entries(
     document: Document, guides: Mapping[str, Guide], changelog: Guide, errors: Iterable[ErrorText]
 ) -> Iterator[Entry]:
     for guide in guides.values():
@@ -86,6 +104,7 @@ def _of_section(section: Section, guide: Guide, address: str, kind: str, weight:
         title=plain(section.title),
         address=f"{address}#{section.anchor}",
         context=guide.title,
+        names=_EXPLAINED.get(f"{guide.name}#{section.anchor}", ()),
         text=plain(section.text),
         weight=weight,
     )

@@ -1293,6 +1293,15 @@ export interface Variant {
    * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
    */
   gtin: string | null;
+  /**
+   * Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+   * copy it.
+   */
+  requires_shipping: boolean | null;
+  /**
+   * Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy it.
+   */
+  taxable: boolean | null;
 }
 
 /** A subscription of this app to events of this store. */

@@ -1,0 +1,73 @@
+"""What newcomers type into the search of the documentation, and the pages that answer them.
+
+The list was written before anybody looked at the index: in the words of developers who know Shopify, Stripe or BigCommerce. A
+page is the name of a guide, an operation, an error code or an event. Do not adapt a query to the index; improve the index.
+"""
+
+EVERYDAY: list[tuple[str, set[str]]] = [
+    # Starting
+    ("getting started", {"quickstart"}),
+    ("hello world", {"quickstart"}),
+    ("sandbox", {"development-stores"}),
+    ("test mode", {"development-stores", "testing-an-app"}),
+    ("run locally", {"quickstart", "testing-an-app"}),
+    ("api key", {"authentication"}),
+    ("access token", {"authentication"}),
+    ("oauth", {"installing", "authentication"}),
+    ("permissions", {"authentication"}),
+    ("install app", {"installing"}),
+    ("uninstall", {"installing"}),
+    ("python client", {"python-sdk"}),
+    ("node js library", {"typescript-sdk"}),
+    ("mcp", {"agents"}),
+    ("migrate from shopify", {"moving"}),
+    # How the API behaves
+    ("rate limit", {"errors", "rate_limited"}),
+    ("429", {"errors", "rate_limited"}),
+    ("too many requests", {"errors", "rate_limited"}),
+    ("error handling", {"errors"}),
+    ("error codes", {"errors"}),
+    ("pagination", {"pagination-and-sync"}),
+    ("cursor", {"pagination-and-sync"}),
+    ("next page", {"pagination-and-sync"}),
+    ("incremental sync", {"pagination-and-sync"}),
+    ("idempotency key", {"idempotency"}),
+    ("retry failed request safely", {"idempotency", "errors"}),
+    ("optimistic locking", {"idempotency", "errors", "products"}),
+    ("api versioning", {"versioning"}),
+    ("breaking changes", {"versioning", "changelog"}),
+    ("release notes", {"changelog"}),
+    ("timezones", {"time"}),
+    ("date format", {"time"}),
+    ("currency", {"money"}),
+    ("rounding", {"money"}),
+    ("price in cents", {"money"}),
+    # Catalog and stock
+    ("create product", {"create_product", "products"}),
+    ("product options", {"products"}),
+    ("sku", {"products", "list_variants", "update_variants"}),
+    ("barcode", {"products", "list_variants"}),
+    ("metafields", {"products", "customers", "update_customer_metadata"}),
+    ("bulk update prices", {"update_variants", "batch_products"}),
+    ("csv import", {"imports"}),
+    ("stock levels", {"inventory", "list_inventory"}),
+    ("warehouse locations", {"inventory"}),
+    # Orders and customers
+    ("create order", {"create_order"}),
+    ("draft order", {"create_order", "order-lifecycle"}),
+    ("cancel order", {"order-lifecycle", "update_order_status"}),
+    ("refund", {"refunds-returns-fulfillments", "update_order_status"}),
+    ("partial shipment", {"refunds-returns-fulfillments", "update_order_status"}),
+    ("tracking number", {"refunds-returns-fulfillments", "update_order_status"}),
+    ("authorize and capture", {"payments"}),
+    ("duplicate orders", {"duplicates", "list_order_duplicates"}),
+    ("order status", {"order-lifecycle", "update_order_status"}),
+    ("search customer by email", {"list_customers", "customers"}),
+    ("gdpr", {"customers", "erase_customer"}),
+    ("export all data", {"exports"}),
+    # Webhooks
+    ("verify webhook signature", {"webhooks"}),
+    ("webhook retry", {"webhooks"}),
+    ("webhook not received", {"webhooks", "list_webhook_deliveries"}),
+    ("order paid event", {"webhooks", "order.paid", "order.updated"}),
+]
