@@ -2,10 +2,14 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import pytest
 
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
+from stoa.db.query import Query
 from stoa.portal.stores import home_queries
 from stoa.settings import Settings
 from tests.portal.store_pages import place_order, rows
@@ -147,7 +151,7 @@ async def test_the_figures_of_another_store_are_not_counted(
 async def test_a_count_stops_and_says_so(shop: Shop, maria: User, store_url: str, db: Database) -> None:
     await shop.add(SHIRT)
     placed = await place_order(shop)
-    columns = [
+    columns: list[str] = [
         row[0]
         for row in await db.fetch(
             """SELECT attname::text FROM pg_attribute WHERE attrelid = 'orders'::regclass AND attnum > 0
@@ -165,3 +169,27 @@ async def test_a_count_stops_and_says_so(shop: Shop, maria: User, store_url: str
     )
     await maria.open(f"{store_url}/home")
     assert todos(maria.text)["to ship"][0] == "1,000+"
+
+
+@pytest.mark.not_on_cluster("a plan there names shards")
+@pytest.mark.parametrize(
+    ("statement", "plan"),
+    [
+        (home_queries.SALES, "Index Only Scan using orders_sales_idx"),
+        (home_queries.SCARCE_PRODUCTS, "variants_scarce_idx"),
+        (home_queries.MONEY_DUE, "Index Scan Backward using orders_payment_status_idx"),
+        (home_queries.WAITING_ON_STORE, "orders_expires_at_idx"),
+        (home_queries.TOP_PRODUCTS, r"Index (Only )?Scan Backward using orders_sales_idx"),
+    ],
+)
+async def test_a_figure_is_read_through_an_index(db: Database, statement: Query[Any], plan: str) -> None:
+    async with db.transaction() as connection:
+        parameters = len((await connection.prepare(statement.sql)).get_parameters())
+        # The tables of the tests are small, so that a sequential scan would be cheaper.
+        await connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+        await connection.execute("SET LOCAL enable_sort = off; SET LOCAL plan_cache_mode = force_generic_plan")
+        await connection.execute(f"PREPARE figure AS {statement.sql}")
+        rows = await connection.fetch(f"EXPLAIN EXECUTE figure({', '.join(['NULL'] * parameters)})")
+        await connection.execute("DEALLOCATE figure")
+    shown = "\n".join(row[0] for row in rows)
+    assert re.search(plan, shown), shown
