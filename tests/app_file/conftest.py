@@ -31,11 +31,11 @@ class Pushing:
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.token}"}
 
-    async def put(self, text: str, headers: dict[str, str] | None = None, **flags: str) -> httpx.Response:
+    async def put(self, text: str, headers: dict[str, str] | None = None, **flags: Any) -> httpx.Response:
         more = {"content-type": MEDIA_TYPE, **self.headers, **(headers or {})}
         return await self.client.put(PATH, content=text, headers=more, params=flags)
 
-    async def pushed(self, text: str, **flags: str) -> dict[str, Any]:
+    async def pushed(self, text: str, **flags: Any) -> dict[str, Any]:
         answer = await self.put(text, **flags)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]

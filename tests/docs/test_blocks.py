@@ -74,6 +74,9 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage("metadata.md", "http json", "", "metadata/test_guide.py::test_every_example_matches_the_response"),
+    Coverage("metadata.md", "bash", "stoa ", "metadata/test_guide.py::test_every_example_matches_the_response"),
+    Coverage("metadata.md", "python", "", "client/test_calls.py::test_typed_metadata_is_filtered_by_ranges"),
     Coverage("money.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage("moving.md", "python", "", "client/test_moving.py::test_the_guide_prints_what_it_shows"),
     Coverage(

@@ -50,6 +50,7 @@ def draft(
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
+    faults += call.store.definitions.faults_of_new("order", body.metadata)
     if body.location is not None or any(line.location for line in body.line_items):
         faults += location_faults(body.line_items, locations, body.location)
         for line in priced.lines:

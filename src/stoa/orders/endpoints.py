@@ -148,6 +148,7 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
                 setattr(order, name, snapshot(nested))
         elif name == "metadata":
             order.metadata = merge(order.metadata, value) if value is not None else {}
+            faults += call.store.definitions.faults_of_changes("order", value)
             if len(order.metadata) > 100:
                 faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
         elif name == "tags":

@@ -1190,6 +1190,8 @@ export interface Tombstone {
   id: number;
   /** The time of the deletion, in UTC. */
   deleted_at: string;
+  /** The time of the last change, by which `updated_since` finds the deletion, in UTC. */
+  updated_at: string;
   /** The last version; higher than any that you read before. */
   version: number;
 }

@@ -7,6 +7,7 @@ from stoa.portal.stores import (
     import_corrections,
     install,
     locations,
+    metadata,
     product_actions,
     search,
     selected_orders,
@@ -24,6 +25,7 @@ PAGES = (
     search.pages,
     import_corrections.pages,  # with those of imports
     locations.pages,
+    metadata.pages,
     settings.pages,
     audit.pages,
 )
