@@ -176,7 +176,6 @@ async def test_a_count_stops_and_says_so(shop: Shop, maria: User, store_url: str
     ("statement", "plan"),
     [
         (home_queries.SALES, "Index Only Scan using orders_sales_idx"),
-        (home_queries.SCARCE_PRODUCTS, "variants_scarce_idx"),
         (home_queries.MONEY_DUE, "Index Scan Backward using orders_payment_status_idx"),
         (home_queries.TOP_PRODUCTS, r"Index (Only )?Scan Backward using orders_sales_idx"),
     ],
