@@ -60,6 +60,7 @@ COVERED = [
     ),
     Coverage("customers.md", "http json csv", "", "customers/test_guide.py::test_every_example_matches_the_response"),
     Coverage("customers.md", "bash", "stoa ", COMMANDS),
+    Coverage("dlt.md", "python", "", "connectors/test_guides.py::test_the_program_of_the_guide_is_the_example"),
     Coverage("exports.md", "bash", "stoa ", COMMANDS),
     Coverage("development-stores.md", "bash", "make ", MAKE),
     Coverage("duplicates.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),

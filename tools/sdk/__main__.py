@@ -1,5 +1,5 @@
-"""`python -m tools.sdk` writes the generated modules of both SDKs and the code samples; `--check` only reports whether they are
-up to date."""
+"""`python -m tools.sdk` writes the generated modules of both SDKs, the code samples, and the schemas of the Airbyte manifest;
+`--check` only reports whether they are up to date."""
 
 import json
 import subprocess
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from stoa.description import openapi_bytes
+from tools.sdk.airbyte import manifest
 from tools.sdk.samples.writing import generate as generate_samples
 from tools.sdk.typescript.writing import generate as generate_typescript
 from tools.sdk.writing import generate
 
 ROOT = Path(__file__).parents[2]
 CLIENT, TYPESCRIPT = ROOT / "sdk/python/src/stoa_client", ROOT / "sdk/typescript/src/generated"
+AIRBYTE = ROOT / "connectors/airbyte/manifest.yaml"
 SAMPLES = ROOT / "src/stoa/openapi_examples/code_samples.json"
 
 
@@ -55,6 +57,7 @@ def main() -> None:
     expected = {CLIENT / name: text for name, text in modules().items()}
     expected |= {TYPESCRIPT / name: text for name, text in typescript_modules().items()}
     expected[SAMPLES] = generate_samples(description())
+    expected[AIRBYTE] = manifest(AIRBYTE.read_text(), description())
     stale = {file: text for file, text in expected.items() if not _same(file, text)}
     if "--check" in sys.argv:
         if stale:

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import EmailText, PhoneText
-from stoa.orders.balances import PaymentStatus
 from stoa.orders.contract import DuplicateReason, EntryType, FulfillmentStatus, Status, Visibility
+from stoa.orders.records import PaymentStatus
 from stoa.rest.checks import Money
 from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import (

@@ -532,8 +532,8 @@ export class Orders extends Resource {
    * nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists the orders that it may
    * duplicate. With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it
    * was, with its number, dates, status, payments, refunds and fulfillments, without any effect on stock, and
-   * without webhooks unless `send_events` is true. `items` has up to 100 of them, which are stored or refused one
-   * by one. The guide on moving a shop describes the fields.
+   * without webhooks unless `send_events` is true. `items` has up to 100 of them, with at most 2,000 line items
+   * together, which are stored or refused one by one. The guide on moving a shop describes the fields.
    *
    * Requires the scope `orders:write`. Throws DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
    * NumberTaken, TooManyItems.
