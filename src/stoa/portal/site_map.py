@@ -68,10 +68,11 @@ APP_TABS = (
     ("Settings", "app_settings"),
 )
 STORE_TABS = (
-    ("Apps", "store_page"),
-    ("Products", "store_products"),
+    ("Home", "store_home"),
     ("Orders", "store_orders"),
+    ("Products", "store_products"),
     ("Customers", "store_customers"),
+    ("Apps", "store_page"),
     ("Imports", "store_imports"),
     ("Locations", "store_locations"),
     ("Metadata", "store_metadata"),

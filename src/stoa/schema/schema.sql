@@ -260,14 +260,13 @@ CREATE INDEX app_subscriptions_unapplied_idx ON app_subscriptions (id) WHERE (ap
 COMMENT ON TABLE app_subscriptions IS 'global';
 
 CREATE TABLE apps (
-    id                   bigint DEFAULT nextval('app_ids'::regclass) NOT NULL,
-    client_id            text NOT NULL,
-    name                 text NOT NULL,
-    scopes               text[] NOT NULL,
-    status               text DEFAULT 'active'::text NOT NULL,
-    created_at           timestamptz DEFAULT now() NOT NULL,
-    updated_at           timestamptz DEFAULT now() NOT NULL,
-    metadata_definitions text DEFAULT '[]'::text NOT NULL,
+    id         bigint DEFAULT nextval('app_ids'::regclass) NOT NULL,
+    client_id  text NOT NULL,
+    name       text NOT NULL,
+    scopes     text[] NOT NULL,
+    status     text DEFAULT 'active'::text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    updated_at timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT apps_pkey PRIMARY KEY (id),
     CONSTRAINT apps_client_id_key UNIQUE (client_id),
     CONSTRAINT apps_status_check CHECK (status = ANY (ARRAY['active'::text, 'suspended'::text, 'deleted'::text]))
@@ -355,7 +354,6 @@ ALTER TABLE customers
     ALTER COLUMN shown SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX customers_comparable_idx ON customers USING gin (comparable_terms(terms));
 CREATE INDEX customers_created_at_idx ON customers (store_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_email_consent_idx ON customers (store_id, email_consent, id) WHERE ((deleted_at IS NULL) AND (email_consent IS NOT NULL));
 CREATE UNIQUE INDEX customers_email_key ON customers (store_id, email_key) WHERE (deleted_at IS NULL);
@@ -878,7 +876,6 @@ ALTER TABLE orders
     ALTER COLUMN person SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX orders_comparable_idx ON orders USING gin (comparable_terms(terms));
 CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
 CREATE INDEX orders_due_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
@@ -890,8 +887,8 @@ CREATE INDEX orders_fulfillment_status_idx ON orders (store_id, fulfillment_stat
 CREATE INDEX orders_paid_idx ON orders (store_id, paid_at, id) WHERE (paid_at IS NOT NULL);
 CREATE INDEX orders_payment_status_idx ON orders (store_id, payment_status, id);
 CREATE INDEX orders_phone_idx ON orders (store_id, phone, placed_at) WHERE (phone IS NOT NULL);
-CREATE INDEX orders_placed_at_idx ON orders (store_id, placed_at, id);
 CREATE INDEX orders_refunded_idx ON orders (store_id, refunded_at, id) WHERE (refunded_at IS NOT NULL);
+CREATE INDEX orders_sales_idx ON orders (store_id, placed_at, id) INCLUDE (status, total);
 CREATE INDEX orders_shipped_at_idx ON orders (store_id, shipped_at, id) WHERE (shipped_at IS NOT NULL);
 CREATE INDEX orders_status_idx ON orders (store_id, status, id);
 CREATE INDEX orders_suspected_idx ON orders (store_id, ((suspected_duplicates > 0)), id);
@@ -955,7 +952,6 @@ CREATE TABLE product_terms (
 ALTER TABLE product_terms
     ALTER COLUMN store_id SET (n_distinct = 1),
     ALTER COLUMN terms SET STATISTICS 0;
-CREATE INDEX product_terms_comparable_idx ON product_terms USING gin (comparable_terms(terms));
 CREATE INDEX product_terms_idx ON product_terms USING gin (terms);
 COMMENT ON TABLE product_terms IS 'store';
 
@@ -1092,6 +1088,16 @@ CREATE TABLE row_counts (
 );
 COMMENT ON TABLE row_counts IS 'store';
 
+CREATE TABLE saved_filters (
+    store_id   bigint NOT NULL,
+    account_id bigint NOT NULL,
+    name       text NOT NULL,
+    filters    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT saved_filters_pkey PRIMARY KEY (store_id, account_id, name)
+);
+COMMENT ON TABLE saved_filters IS 'store';
+
 CREATE TABLE service_audit_entries (
     position   bigint NOT NULL,
     action     text NOT NULL,
@@ -1219,18 +1225,17 @@ CREATE TABLE store_hosts (
 COMMENT ON TABLE store_hosts IS 'global';
 
 CREATE TABLE stores (
-    id                   bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
-    handle               text NOT NULL,
-    name                 text NOT NULL,
-    currency             text NOT NULL,
-    status               text DEFAULT 'active'::text NOT NULL,
-    timezone             text DEFAULT 'UTC'::text NOT NULL,
-    locale               text DEFAULT 'en-US'::text NOT NULL,
-    locations            text DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]'::text NOT NULL,
-    created_at           timestamptz DEFAULT now() NOT NULL,
-    updated_at           timestamptz DEFAULT now() NOT NULL,
-    prices_include_tax   boolean DEFAULT false NOT NULL,
-    metadata_definitions text DEFAULT '[]'::text NOT NULL,
+    id                 bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
+    handle             text NOT NULL,
+    name               text NOT NULL,
+    currency           text NOT NULL,
+    status             text DEFAULT 'active'::text NOT NULL,
+    timezone           text DEFAULT 'UTC'::text NOT NULL,
+    locale             text DEFAULT 'en-US'::text NOT NULL,
+    locations          text DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]'::text NOT NULL,
+    created_at         timestamptz DEFAULT now() NOT NULL,
+    updated_at         timestamptz DEFAULT now() NOT NULL,
+    prices_include_tax boolean DEFAULT false NOT NULL,
     CONSTRAINT stores_pkey PRIMARY KEY (id),
     CONSTRAINT stores_handle_key UNIQUE (handle),
     CONSTRAINT stores_handle_check CHECK (handle ~ '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'::text),
@@ -1403,6 +1408,7 @@ CREATE UNIQUE INDEX variants_external_id_key ON variants (store_id, external_id)
 CREATE INDEX variants_gtin_idx ON variants (store_id, gtin) WHERE ((deleted_at IS NULL) AND (gtin IS NOT NULL));
 CREATE UNIQUE INDEX variants_options_key ON variants (store_id, product_id, options_key) WHERE (deleted_at IS NULL);
 CREATE INDEX variants_product_idx ON variants (store_id, product_id, "position", id) WHERE (deleted_at IS NULL);
+CREATE INDEX variants_scarce_idx ON variants (store_id, product_id) WHERE ((deleted_at IS NULL) AND track_inventory AND ((on_hand - reserved) <= COALESCE(low_stock_threshold, 0)));
 CREATE UNIQUE INDEX variants_sku_key ON variants (store_id, sku) WHERE (deleted_at IS NULL);
 CREATE INDEX variants_updated_at_idx ON variants (store_id, updated_at, id);
 COMMENT ON TABLE variants IS 'store';

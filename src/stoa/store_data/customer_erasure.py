@@ -139,6 +139,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "store_closures": "describes a store",
     "store_hosts": "describes a store",
     "stores": "describes a store",
+    "saved_filters": "holds names of filters and states of orders, without search words",
     "submitted_forms": "holds the keys and digests of forms",
     "team_invitations": _ACCOUNT,
     "tokens": _APP,

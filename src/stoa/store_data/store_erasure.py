@@ -62,6 +62,7 @@ STEPS: tuple[Step, ...] = (
     _step("row_counts", "resource", "id", content=True),
     _step("idempotency_keys", "app_id", "key", content=True),
     _step("submitted_forms", "account_id", "key", content=True),
+    _step("saved_filters", "account_id", "name"),
     _step("locations", "code"),
     _step("rate_buckets", "app_id", "purpose"),
     _step("stream_leases", "app_id"),

@@ -126,3 +126,24 @@ document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[aria-busy]")) form.removeAttribute("aria-busy");
 });
+
+// One box selects all rows of its form, and the bar says how many are selected.
+for (const box of document.querySelectorAll("input[data-selects]")) {
+  const rows = [...box.form.querySelectorAll(`input[name=${box.dataset.selects}]`)];
+  const label = box.form.querySelector(`[data-count=${box.dataset.selects}]`);
+  const idle = label.textContent;
+  const show = () => {
+    const count = rows.filter((each) => each.checked).length;
+    box.checked = count === rows.length;
+    box.indeterminate = count > 0 && count < rows.length;
+    label.textContent = count ? `${count} selected:` : idle;
+  };
+  box.addEventListener("change", () => {
+    for (const each of rows) each.checked = box.checked;
+  });
+  box.form.addEventListener("change", show);
+  addEventListener("pageshow", show);
+  show();
+}
+
+for (const button of document.querySelectorAll("button[data-print]")) button.addEventListener("click", () => print());

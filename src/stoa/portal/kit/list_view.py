@@ -1,7 +1,7 @@
 """Lists on pages: an API list with the same filters, cursors and exact totals, plus links to its neighbor pages."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ T = TypeVar("T")
 PAGE_SIZE, FOUND_AT_MOST = 25, 6
 NEWEST = (("-id", "Newest first"),)
 _NEWEST_NUMBER = 2**62
+_PERIOD = {"since": ("gte", 0), "until": ("lt", 1)}
 
 
 class ListView(msgspec.Struct, Generic[T]):
@@ -38,6 +39,7 @@ class ListSource(msgspec.Struct, Generic[T], frozen=True):
     listing: Listing
     row: type[T]
     transform: Callable[[bytes], bytes] | None = None  # applied to each stored document
+    period: str = ""  # the time that the filters `since` and `until` of a page limit, by days of the store's zone
 
 
 def store_of(visit: Visit) -> Store:
@@ -65,7 +67,7 @@ async def list_view(
     filters, sort = _chosen(visit, sorts, offered)
     cursor = visit.request.query_params.get(cursor_name, "")
     base = {"sort": sort, "limit": str(rows), **(fixed or {})}
-    parameters = {**base, **filters, **({"cursor": cursor} if cursor else {})}
+    parameters = {**base, **_moments(visit, source, filters), **({"cursor": cursor} if cursor else {})}
     fault = ""
     try:
         page = await _page(visit, source, parameters, path_filters or {})
@@ -94,6 +96,20 @@ def _chosen(visit: Visit, sorts: Sequence[tuple[str, str]], offered: Sequence[st
     return filters, visit.query("sort") if visit.query("sort") in dict(sorts) else sorts[0][0]
 
 
+def _moments(visit: Visit, source: ListSource[Any], filters: Mapping[str, str]) -> dict[str, str]:
+    """The filters as the API knows them: the days of a period become its first moment, and the first one after it."""
+    named = {name: value for name, value in filters.items() if not (source.period and name in _PERIOD)}
+    for name, (operator, days) in _PERIOD.items() if source.period else ():
+        if name in filters:
+            try:
+                day = date.fromisoformat(filters[name]) + timedelta(days=days)
+                value = datetime.combine(day, time(), visit.zone).astimezone(UTC).isoformat()
+            except (ValueError, OverflowError):
+                value = filters[name]  # which the API refuses
+            named[f"{source.period}[{operator}]"] = value
+    return named
+
+
 def _decoded(source: ListSource[T], page: Page[Any]) -> list[T]:
     docs = [source.transform(doc) for doc in page.docs] if source.transform else page.docs
     decoder = msgspec.json.Decoder(source.row)
@@ -101,11 +117,16 @@ def _decoded(source: ListSource[T], page: Page[Any]) -> list[T]:
 
 
 async def list_pages(
-    visit: Visit, source: ListSource[T], *, sorts: Sequence[tuple[str, str]], offered: Sequence[str]
+    visit: Visit,
+    source: ListSource[T],
+    *,
+    sorts: Sequence[tuple[str, str]],
+    offered: Sequence[str],
+    fixed: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[ListView[T]]:
     """All pages of the list that a page shows, the largest that the API allows. An invalid filter ends it with a fault."""
     filters, sort = _chosen(visit, sorts, offered)
-    parameters = {"sort": sort, "limit": str(LARGEST_PAGE), **filters}
+    parameters = {"sort": sort, "limit": str(LARGEST_PAGE), **(fixed or {}), **_moments(visit, source, filters)}
     cursor: str | None = None
     while True:
         try:

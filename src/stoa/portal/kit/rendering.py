@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from jinja2 import Environment, pass_context
@@ -137,13 +136,8 @@ class _Zone(msgspec.Struct, frozen=True):
 
 
 def _zone(context: Context) -> _Zone:
-    store = getattr(context["visit"], "store", None)
-    if store is None:
-        return _Zone(UTC, " data-visitor")
-    try:
-        return _Zone(ZoneInfo(store.timezone), "")
-    except (ZoneInfoNotFoundError, ValueError):  # the machine lacks the zone
-        return _Zone(UTC, "")
+    visit = context["visit"]
+    return _Zone(visit.zone, "") if hasattr(visit, "store") else _Zone(UTC, " data-visitor")
 
 
 def _time(context: Context, when: datetime, label: str, *, precise: bool = False) -> Markup:

@@ -2,7 +2,9 @@
 
 import re
 import secrets
+from datetime import UTC, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.requests import Request
 
@@ -58,6 +60,14 @@ class Visit:
         """The signed-in account; only on pages that require one."""
         assert self.account is not None  # noqa: S101 - guaranteed by the page's audience
         return self.account
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the store in the path; UTC if the machine lacks it."""
+        try:
+            return ZoneInfo(self.store.timezone)
+        except (ZoneInfoNotFoundError, ValueError):
+            return UTC
 
     @property
     def by(self) -> Operator:

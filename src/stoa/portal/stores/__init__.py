@@ -3,22 +3,24 @@
 from stoa.portal.stores import (
     audit,
     customers,
+    home,
     import_corrections,
     install,
     locations,
     metadata,
-    order_actions,
     product_actions,
     search,
+    selected_orders,
     settings,
     stores,
 )
 
 PAGES = (
     install.pages,
+    home.pages,
     stores.pages,
     product_actions.pages,  # with those of products
-    order_actions.pages,  # with those of orders
+    selected_orders.pages,  # with those of orders and of saved filters
     customers.pages,
     search.pages,
     import_corrections.pages,  # with those of imports

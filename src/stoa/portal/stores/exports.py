@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
@@ -32,6 +32,7 @@ class Export(msgspec.Struct, Generic[T], frozen=True):
     sorts: Sequence[tuple[str, str]]
     offered: Sequence[str]
     columns: dict[str, Callable[[T], Any]]
+    fixed: Mapping[str, str] = {}
 
 
 async def export_list(visit: Visit, export: Export[T]) -> StreamingResponse:
@@ -39,7 +40,7 @@ async def export_list(visit: Visit, export: Export[T]) -> StreamingResponse:
 
     Memory use does not depend on the number of rows: one page of the list is read at a time.
     """
-    pages = list_pages(visit, export.source, sorts=export.sorts, offered=export.offered)
+    pages = list_pages(visit, export.source, sorts=export.sorts, offered=export.offered, fixed=export.fixed)
     first = await anext(pages)
     if first.fault:
         raise FormError({"": first.fault})
@@ -47,7 +48,7 @@ async def export_list(visit: Visit, export: Export[T]) -> StreamingResponse:
         # The names of the filters, not their values: these can be personal data.
         await visit.by.record(
             db, visit.store.id, f"{export.name}.exported", f"store:{visit.store.id}", rows=first.total,
-            filters=sorted(first.filters),
+            filters=sorted({**export.fixed, **first.filters}),
         )  # fmt: skip
 
     async def content() -> AsyncIterator[bytes]:

@@ -194,8 +194,12 @@ def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[di
     return portions, {**fields, **{f"{at}/{n}/location": "location" for n in range(len(sent))}}
 
 
-def _open(_: Order, line: LineItem) -> int:
+def unshipped(line: LineItem) -> int:
     return line.quantity - line.fulfilled_quantity
+
+
+def _open(_: Order, line: LineItem) -> int:
+    return unshipped(line)
 
 
 def _reserved(order: Order, line: LineItem) -> int:

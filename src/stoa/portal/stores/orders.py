@@ -1,5 +1,8 @@
 """Order pages: the list, and one order with its line items, totals, payments, fulfillments, refunds, duplicates and timeline."""
 
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
 import msgspec
 from starlette.responses import StreamingResponse
 
@@ -15,14 +18,45 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
 from stoa.portal.stores.metadata_forms import definitions_for
 from stoa.portal.stores.order_forms import possible_actions
-from stoa.portal.stores.queries import ORDER_NUMBER
+from stoa.portal.stores.queries import ORDER_NUMBER, SAVED_FILTERS
 
 pages = Pages()
-ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order)
+ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order, period="placed_at")
 _TIMELINE = ListSource(COMMENTS, queries.COMMENTS, Comment)
 _DUPLICATES = ListSource(DUPLICATES, queries.DUPLICATES, Duplicate)
-_SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
-_FILTERS = ("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates")
+ORDER_SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
+_FILTERS = (
+    *("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates"),
+    *("expires_at[lt]", "since", "until"),
+)
+SAVED = ("status", "payment_status", "fulfillment_status", "since", "until")  # what can be saved: no personal data
+TO_SHIP, DUE = "pending,processing", "unpaid,partially_paid,failed"
+OPEN = "pending,processing,on_hold,shipped,delivered"
+SOLD = f"{OPEN},completed,returned"  # neither drafts nor cancelled orders
+
+
+class Tab(msgspec.Struct, frozen=True):
+    """A name for some filters of the list."""
+
+    label: str
+    filters: Mapping[str, str]
+
+    @property
+    def query(self) -> str:
+        return f"?{urlencode(self.filters)}" if self.filters else ""
+
+    def shows(self, filters: Mapping[str, str]) -> bool:
+        """Whether the list with these filters is that of the tab; a search or a period may narrow it."""
+        names = ("status", "payment_status", *self.filters)
+        return all(filters.get(name) == self.filters.get(name) for name in names)
+
+
+_TABS = (
+    Tab("All", {}),
+    Tab("To ship", {"status": TO_SHIP}),
+    Tab("Unpaid", {"status": OPEN, "payment_status": DUE}),
+    Tab("On hold", {"status": "on_hold"}),
+)
 _LINES_PER_PAGE, _RECORDS_PER_PAGE, _ENTRIES_PER_PAGE, _MAX_DUPLICATES = 50, 10, 15, 25
 # The timeline fields that a viewer can see: none of them contains personal data.
 _IMPERSONAL_FIELDS = frozenset(
@@ -34,13 +68,27 @@ _IMPERSONAL_FIELDS = frozenset(
 async def store_orders(visit: Visit) -> View:
     # A search by name or address would reveal personal data, so viewers cannot do it.
     offered = ("q", *_FILTERS) if visit.may_change() else ("number", *_FILTERS)
-    orders = await list_view(visit, ORDER_LIST, sorts=_SORTS, offered=offered)
-    return View("stores/orders.html", {"orders": orders, "sorts": _SORTS, "query": visit.query_string})
+    orders = await list_view(visit, ORDER_LIST, sorts=ORDER_SORTS, offered=offered)
+    stored = await SAVED_FILTERS.all(visit.db, visit.store.id, visit.me.account_id)
+    saved = [Tab(each.name, msgspec.json.decode(each.filters, type=dict[str, str])) for each in stored]
+    context = {
+        "orders": orders,
+        "sorts": ORDER_SORTS,
+        "query": visit.query_string,
+        "order_tabs": _TABS,
+        "saved_tabs": saved,
+        "current_tab": next((each for each in (*saved, *_TABS) if each.shows(orders.filters)), None),
+        "can_save": any(name in orders.filters for name in SAVED) and not orders.fault,
+        "open": OPEN,
+        "sold": SOLD,
+        "due": DUE,
+    }
+    return View("stores/orders.html", context)
 
 
 @pages.form("/stores/{handle}/orders/export", on=store_orders)
 async def export_orders(visit: Visit) -> StreamingResponse:
-    return await export_list(visit, Export("orders", ORDER_LIST, _SORTS, ("q", *_FILTERS), ORDER_COLUMNS))
+    return await export_list(visit, Export("orders", ORDER_LIST, ORDER_SORTS, ("q", *_FILTERS), ORDER_COLUMNS))
 
 
 @pages.page("/stores/{handle}/orders/{order_id:int}", nav="list_stores")

@@ -7,6 +7,7 @@ import msgspec
 from stoa.db.query import Query
 
 ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id = $2")
+ORDER_STATUS = Query(str, "SELECT status FROM orders WHERE store_id = $1 AND id = $2")
 
 
 class ImportRow(msgspec.Struct):
@@ -44,4 +45,28 @@ APP_NAMES = Query(
     AppName,
     "SELECT id, name FROM apps WHERE id = ANY ($1::text[]::bigint[])",
     unbound="a store sees the names of apps that wrote to it",
+)
+
+
+class SavedFilter(msgspec.Struct):
+    name: str
+    filters: str  # as JSON
+
+
+MOST_SAVED = 12
+SAVED_FILTERS = Query(
+    SavedFilter,
+    "SELECT name, filters FROM saved_filters WHERE store_id = $1 AND account_id = $2 ORDER BY created_at, name",
+)
+# A name that is saved again gets the new filters. An account has at most MOST_SAVED in a store.
+SAVE_FILTER = Query(
+    str,
+    f"""INSERT INTO saved_filters (store_id, account_id, name, filters)
+        SELECT $1, $2, $3, $4
+         WHERE (SELECT count(*) FROM saved_filters WHERE store_id = $1 AND account_id = $2 AND name <> $3) < {MOST_SAVED}
+            ON CONFLICT ON CONSTRAINT saved_filters_pkey DO UPDATE SET filters = excluded.filters
+        RETURNING name""",
+)
+FORGET_FILTER = Query(
+    str, "DELETE FROM saved_filters WHERE store_id = $1 AND account_id = $2 AND name = $3 RETURNING name"
 )
