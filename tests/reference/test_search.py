@@ -76,6 +76,9 @@ FIRST = {
     "create_order": "/docs/orders/create_order",
     "list orders": "/docs/orders/list_orders",
     "POST /webhooks": "/docs/webhooks/create_webhook",
+    "refund an order": "/docs/orders/refund_order",
+    "ship an order": "/docs/orders/ship_order",
+    "take a payment": "/docs/orders/take_payment",
     "adjust_inventory": "/docs/products/adjust_inventory",
     "adjust stock": "/docs/products/adjust_inventory",
     # Events
