@@ -93,7 +93,7 @@ deep: $(VENV)/.dev ## run the property tests with twenty times as many examples,
 	@HOSTILE=all $(PYTEST) tests/contract/test_hostile.py -n $(JOBS) --timeout 600
 	@LOCATION_BUYERS=2000 LOCATION_UNITS=500 $(BIN)/python -m pytest tests/orders/test_location_races.py -n 0 -s --timeout 600
 
-mutants: $(VENV)/.dev ## break 40 rules one at a time, and expect the tests to notice; ARGS=refund picks some by number or word
+mutants: $(VENV)/.dev ## break 50 rules one at a time, and expect the tests to notice; ARGS=refund picks some by number or word
 	@$(BIN)/python -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 fuzz: $(VENV)/fuzz/.done ## fuzz the whole API with schemathesis; SEEDS= and CASES= limit the run

@@ -16,6 +16,7 @@ from stoa.access.encryption import Cipher
 from stoa.access.installations import routes as installation_routes
 from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
+from stoa.app_file.endpoint import routes as app_file_routes
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
@@ -101,7 +102,7 @@ class Application:
         self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
         tokens = oauth_routes(self.database, self.access, settings)
         portal = portal_routes(self.database, settings, uploads, self.notifier)
-        installations = installation_routes(self.database, settings)
+        installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}

@@ -39,13 +39,14 @@ Examples:
 _MODULES = {
     "accept-key": "stoa.operations.commands",
     "account": "stoa.accounts.commands",
-    "app": "stoa.webhooks.app_commands",
+    "app": "stoa.app_file.commands",
     "audit": "stoa.access.audit_commands",
     "backup": "stoa.backup.commands",
     "db": "stoa.cluster.commands",
     "demo": "stoa.processes.commands",
     "doctor": "stoa.operations.commands",
     "erasures": "stoa.backup.commands",
+    "export": "stoa.store_data.list_exports",
     "import": "stoa.orders.commands",
     "listen": "stoa.webhooks.listen",
     "location": "stoa.inventory.location_commands",
@@ -94,16 +95,21 @@ def cli(context: click.Context) -> None:
 
 
 @cli.command()
-def openapi() -> None:
-    """Print the OpenAPI 3.1 document of the API as JSON.
+@click.option(
+    "--spec", type=click.Choice(["3.1", "3.2"]), default="3.1", show_default=True, help="The version of OpenAPI."
+)
+def openapi(spec: str) -> None:
+    """Print the OpenAPI document of the API as JSON.
 
     \b
-    Example:
+    Examples:
       stoa openapi > openapi.json
+      stoa openapi --spec 3.2 > openapi-3.2.json
     """
-    from stoa.description import openapi_file  # noqa: PLC0415
+    from stoa import description  # noqa: PLC0415
 
-    sys.stdout.buffer.write(openapi_file())
+    document = description.openapi_32() if spec == "3.2" else description.openapi()
+    sys.stdout.buffer.write(description.openapi_file(document))
 
 
 @cli.command("settings")

@@ -1,10 +1,12 @@
-"""The OpenAPI document of the whole API: `openapi.json` in the repository, with line breaks for diffs, and `/openapi.json`, compact."""
+"""The OpenAPI document of the whole API: `openapi.json` in the repository, with line breaks for diffs, and compact at `/openapi.json`,
+or `/openapi-3.2.json` in version 3.2 of OpenAPI."""
 
 import json
 from functools import cache
 from typing import Any, cast
 
 from stoa.access.contract import SCOPES
+from stoa.access.discovery import METADATA_PATH
 from stoa.api import ENDPOINTS, EVENTS
 from stoa.openapi_examples import collected
 from stoa.openapi_examples.code_samples import code_samples
@@ -12,6 +14,7 @@ from stoa.rest.dispatch import PREFIX
 from stoa.rest.openapi.document import Examples, document
 from stoa.rest.openapi.envelopes import REFS
 from stoa.rest.openapi.schemas import open_objects
+from stoa.rest.openapi.version_32 import in_version_32
 from stoa.webhooks.api import example_responses
 from stoa.webhooks.api.schemas import EVENTS_TAG, components, described
 
@@ -65,14 +68,28 @@ def _examples() -> Examples:
 
 
 @cache
+def openapi_32() -> dict[str, Any]:
+    return in_version_32(openapi(), metadata=METADATA_PATH)
+
+
+@cache
 def openapi_bytes() -> bytes:
     """The document as it is served: without the white space that makes up a third of the committed file."""
-    return json.dumps(openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+    return _compact(openapi())
 
 
-def openapi_file() -> bytes:
-    """The document as it is committed."""
-    return _lines(openapi(), "").encode() + b"\n"
+@cache
+def openapi_32_bytes() -> bytes:
+    return _compact(openapi_32())
+
+
+def _compact(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def openapi_file(document: dict[str, Any] | None = None) -> bytes:
+    """A document in the form of the committed one, by default that of 3.1."""
+    return _lines(document or openapi(), "").encode() + b"\n"
 
 
 def _lines(value: Any, indent: str) -> str:

@@ -16,12 +16,12 @@ from stoa.secret_keys import KEY_BYTES, Keys, read_keys
 PREFIX = "STOA_"
 _ADDRESS_FILE = "address"
 _LOCAL_HOSTS = ("127.0.0.1", "0.0.0.0", "::1", "::")  # noqa: S104 - not a socket
-# Variables of callers, which `stoa demo` prints, and of `stoa mcp`; the service ignores them.
+# Variables of callers, which `stoa demo` prints, of `stoa mcp`, and of `stoa app push`; the service ignores them.
 _FOR_CALLERS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "PORTAL_URL", "PORTAL_EMAIL", "PORTAL_PASSWORD"),
-        "MCP_TOKEN",
+        *("MCP_TOKEN", "SERVICE_URL", "DEPLOY_TOKEN", "WEBHOOK_SECRET"),
     )
 )
 

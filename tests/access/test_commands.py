@@ -15,11 +15,11 @@ from stoa.access.audit_commands import COMMANDS as AUDIT_COMMANDS
 from stoa.access.console import Console, open_console
 from stoa.access.contract import SCOPES
 from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
+from stoa.app_file.commands import COMMANDS as APP_COMMANDS
 from stoa.db.connection import connect
 from stoa.processes.serving import check_start
 from stoa.settings import Settings
 from stoa.store_data.export import COMMANDS as STORE_COMMANDS
-from stoa.webhooks.app_commands import COMMANDS as APP_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]

@@ -1,10 +1,12 @@
 """An accounting export, written from the public documentation alone: it computes every total from its smallest parts.
 
 The guides say how the amounts of an order follow from unit prices, quantities, single discounts and taxes, shipping,
-payments and refunds. The export does this sum by itself and compares each derived field of the API with its own result.
+payments and refunds, and where its units are. The export does this sum by itself and compares each derived field of the API with its
+own result.
 """
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -14,6 +16,9 @@ import httpx
 Document = dict[str, Any]
 ZERO = Decimal(0)
 SET_BY_APPS = ("unpaid", "authorized", "failed", "voided", "paid")  # paid if the order costs nothing
+
+
+Stock = dict[tuple[str, str], tuple[int, int]]  # the units that left stock and that are reserved, by SKU and location
 
 
 @dataclass
@@ -26,6 +31,7 @@ class Posting:
     totals: dict[str, Decimal]
     paid: Decimal
     refunded: Decimal
+    stock: Stock
     differences: list[str] = field(default_factory=list[str])
 
     @property
@@ -43,6 +49,16 @@ class Books:
 
     def sum_of(self, name: str) -> Decimal:
         return sum((each.totals[name] for each in self.postings), ZERO)
+
+    def stock(self, *, without: Collection[int] = ()) -> Stock:
+        """The units that left each location and that are reserved there, except for orders with these numbers."""
+        found: Stock = {}
+        for posting in self.postings:
+            if posting.number not in without:
+                for place, (left, reserved) in posting.stock.items():
+                    before = found.get(place, (0, 0))
+                    found[place] = before[0] + left, before[1] + reserved
+        return found
 
     def received_from(self, customer_id: int) -> tuple[int, Decimal]:
         """The orders of a customer that count, and what was received for them."""
@@ -83,7 +99,7 @@ def posting_of(order: Document) -> Posting:
     kept = kept_of(order, totals["total"])
     balance = kept - paid + min(refunded, max(ZERO, paid - kept))
     counts = order["status"] not in ("draft", "cancelled")
-    made = Posting(order["number"], order["customer_id"], counts, totals, paid, refunded)
+    made = Posting(order["number"], order["customer_id"], counts, totals, paid, refunded, stock_of(order))
     expected: dict[str, Decimal] = {
         **{f"totals.{name}": amount for name, amount in totals.items()},
         "total": totals["total"],
@@ -105,6 +121,7 @@ def posting_of(order: Document) -> Posting:
         made.differences += line_differences(order, line, included=included)
     made.differences += payment_differences(order, made, balance)
     made.differences += refund_differences(order)
+    made.differences += shipment_differences(order)
     return made
 
 
@@ -159,7 +176,7 @@ def tax_of(part: Document) -> Decimal:
 def line_differences(order: Document, line: Document, *, included: bool) -> list[str]:
     cost = Decimal(line["unit_price"]) * line["quantity"]
     total = cost - discount_of(line) + (ZERO if included else tax_of(line))
-    shipped = sum(units_in(each, line["id"]) for each in order["fulfillments"])
+    shipped = sum(units_in(each, line["id"]) for each in shipments_of(order))
     differences: list[str] = []
     if Decimal(line["total"]) != total:
         differences.append(f"line {line['id']} is {line['total']}, expected {total}")
@@ -189,4 +206,37 @@ def refund_differences(order: Document) -> list[str]:
         ordered = line["quantity"] + units_in({"line_items": order["removed_line_items"]}, line["id"])
         if sum(units_in(made, line["id"]) for made in order["refunds"]) > ordered:
             differences.append(f"line {line['id']} has more refunded units than ordered ones")
+    return differences
+
+
+def shipments_of(order: Document) -> list[Document]:
+    """The fulfillments that count: a voided one never left."""
+    return [each for each in order["fulfillments"] if each["voided_at"] is None]
+
+
+def stock_of(order: Document) -> Stock:
+    """The units of each SKU that left a location, and those that are still reserved there, by the allocations."""
+    names = {line["id"]: line["sku"] for line in order["line_items"]}
+    left: Counter[tuple[str, str]] = Counter()
+    for made in shipments_of(order):
+        for each in made["line_items"]:
+            for part in each["allocations"]:
+                left[names[each["line_item_id"]], part["location"]] += part["quantity"]
+    allocated: Counter[tuple[str, str]] = Counter()
+    for line in order["line_items"]:
+        for part in line["allocations"]:
+            allocated[line["sku"], part["location"]] += part["quantity"]
+    return {place: (left[place], max(0, allocated[place] - left[place])) for place in left | allocated}
+
+
+def shipment_differences(order: Document) -> list[str]:
+    """A shipment from one location names it, and a hold exists only while a pending order waits for its payment."""
+    differences: list[str] = []
+    for made in shipments_of(order):
+        places = {part["location"] for each in made["line_items"] for part in each["allocations"]}
+        if len(places) == 1 and made["location"] not in places:
+            differences.append(f"fulfillment {made['id']} is at {made['location']}, its units at {places}")
+    waits = order["status"] == "pending" and order["payment_status"] in ("unpaid", "failed", "voided")
+    if order["expires_at"] is not None and not waits:
+        differences.append(f"held until {order['expires_at']}, although it does not wait for a payment")
     return differences

@@ -40,12 +40,24 @@ cli.load_all()
 EVERY = dict(walk(cli))
 LEAVES = {path: command for path, command in EVERY.items() if not isinstance(command, click.Group)}
 WITH_JSON = [path for path, command in LEAVES.items() if any("--json" in each.opts for each in command.params)]
-WITHOUT_JSON = {("serve",), ("demo",), ("mcp",), ("worker",), ("openapi",), ("completion",), ("store", "export")}
-# Tested below and in tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
+WITHOUT_JSON = {
+    ("app", "init"),
+    ("app", "pull"),
+    ("serve",),
+    ("demo",),
+    ("mcp",),
+    ("worker",),
+    ("openapi",),
+    ("completion",),
+    ("store", "export"),
+}
+# Tested below and in tests/app_file, tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
 ELSEWHERE = {
     ("import", "cancel"),
     ("import", "orders"),
     *(("app", "subscriptions", name) for name in ("list", "add", "remove", "resume")),
+    *(("app", name) for name in ("validate", "diff", "push")),
+    ("app", "deploy-tokens", "revoke"),
     ("account", "set-up"),
     ("listen",),
     ("backup",),
@@ -82,12 +94,15 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("app", "keys", "add"): "{client_id} {key}",
     ("app", "keys", "list"): "{client_id}",
     ("app", "keys", "remove"): "{client_id} cli",
+    ("app", "deploy-tokens", "create"): "{client_id} --name CI --days 30",
+    ("app", "deploy-tokens", "list"): "{client_id}",
     ("app", "suspend"): "{client_id}",
     ("app", "resume"): "{client_id}",
     ("token", "issue"): "{client_id} --store {handle}",
     ("token", "revoke"): "--app {client_id}",
     ("audit", "list"): "--store {handle}",
     ("audit", "verify"): "--store {handle}",
+    ("export",): "products --store {handle} -o {exported}",
     ("import", "products"): "{file} --store {handle}",
     ("import", "customers"): "{people} --store {handle}",
     ("account", "create"): "new-{app_id}@example.com --name New --generate",
@@ -186,6 +201,7 @@ async def test_json_output_is_valid_json_and_nothing_else(
         file=tmp_path / "goods.csv",
         people=tmp_path / "people.csv",
         key=tmp_path / "key.json",
+        exported=tmp_path / "products.csv",
     )
     done: Result = await stoa(*path, *shlex.split(words), "--json")
     assert done.exit_code == 0, done.output
@@ -209,7 +225,13 @@ async def empty_database() -> str:
     "words",
     [
         *("store list", "app list", "account list", "account set-up", "audit list", "location list demo"),
-        *("import products FILE --store demo", "store export demo", "db status", "accept-key --yes"),
+        *(
+            "import products FILE --store demo",
+            "store export demo",
+            "export orders --store demo",
+            "db status",
+            "accept-key --yes",
+        ),
         "erasures export FILE --overwrite",
     ],
 )
@@ -363,3 +385,16 @@ async def test_a_long_import_shows_its_progress(settings: Settings, shop: Shop, 
     assert "Importing" in screen
     assert re.search(r"\d+/3000", screen)
     assert "succeeded" in screen
+
+
+async def test_a_long_export_shows_its_progress(settings: Settings, shop: Shop, tmp_path: Path) -> None:
+    await shop.add(*({"name": f"Mug {n}", "price": "1.00"} for n in range(1_300)))
+    file = tmp_path / "products.ndjson"
+    environment = Service(tmp_path, database_url=settings.database_url).environment
+    words = ("export", "products", "--store", shop.store.handle, "-o", str(file))
+    terminal = Terminal(*words, environment=environment)
+    assert await asyncio.to_thread(terminal.close) == 0
+    screen = terminal.seen.decode()
+    assert "Exporting products" in screen
+    assert re.search(r"\d+/1300", screen)
+    assert file.read_bytes().count(b"\n") == 1_300

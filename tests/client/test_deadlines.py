@@ -56,11 +56,11 @@ async def test_a_response_that_never_ends_is_connection_failed_at_the_limit_of_t
     with trickling(*ENDLESS[endless]) as url:
         with (
             Client(url, **limits) as client,
-            pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.(5|49\d*) s"),
+            pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.\d+ s"),
         ):
             client.products.get(1)
         async with AsyncClient(url, **limits) as client:
-            with pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.(5|49\d*) s"):
+            with pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.\d+ s"):
                 await client.products.get(1)
 
 

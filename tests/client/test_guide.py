@@ -51,6 +51,7 @@ def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: 
     assert "/price invalid_money" in output
     assert "succeeded 1000" in output
     assert "product.updated" in output
+    assert "list_products attempt 1: 200 after" in output
     assert (tmp_path / "failures.csv").exists()
     with Client(
         variables["STOA_BASE_URL"], client_id=variables["STOA_CLIENT_ID"], client_secret=variables["STOA_CLIENT_SECRET"]

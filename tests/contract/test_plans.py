@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.not_on_cluster("it counts th
 
 # Limits per named row. A write descends every index of its tables, a few blocks each, and an order writes many tables.
 # Scanning a single index of this store reads more than a hundred blocks, and all its rows.
-MOST_ROWS, MOST_READ, MOST_WRITTEN = 50, 25, 250
+MOST_ROWS, MOST_READ, MOST_WRITTEN = 50, 30, 250
 MOST_OF_A_PAGE = 250  # rows and blocks: of each of 51 rows, and of what belongs to it
 FAR = 5_000  # distance between the rows that one request names
 PLANS = ("force_generic_plan", "force_custom_plan")  # the server chooses either

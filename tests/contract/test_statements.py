@@ -150,6 +150,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
         yield Shape(filters=(name,))
         yield Shape(filters=(name,), joined=",")
         yield Shape(filters=(name,), single=(name,))
+        yield Shape(filters=(name,), resumed=True, counted=False)
     yield Shape(filters=tuple(names), sort=("id",), resumed=True)
     for sort in sorts:
         for sign, resumed, backwards, deleted in itertools.product(
@@ -158,6 +159,7 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
+            yield Shape(sort=keys, resumed=True, deleted=deleted, counted=False)
             yield Shape(
                 sort=keys, resumed=resumed, backwards=backwards and resumed, joined="" if backwards else "\n", limit=51
             )

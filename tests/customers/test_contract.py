@@ -148,7 +148,7 @@ async def test_every_list_shows_an_app_its_own_metadata(shop: Shop) -> None:
         assert [each["metadata"] for each in first["data"] + last["data"]] == wanted
         assert before["data"] == first["data"]
         assert narrow["data"] == [{"metadata": each} for each in wanted]
-        assert list(deleted[0]) == ["id", "deleted_at", "version"]
+        assert list(deleted[0]) == ["id", "deleted_at", "updated_at", "version"]
         assert [each["metadata"] for each in deleted[1:]] == wanted
 
 

@@ -144,7 +144,7 @@ async def test_every_endpoint_treats_an_erased_customer_as_missing(shop: Shop) -
         assert answer.status_code == 404, (method, at)
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 0
     page = (await shop.client.get("/customers?include_deleted=true&status=erased")).json()
-    assert [set(each) for each in page["data"]] == [{"id", "deleted_at", "version"}]
+    assert [set(each) for each in page["data"]] == [{"id", "deleted_at", "updated_at", "version"}]
 
 
 async def test_the_keys_of_an_erased_customer_can_be_reused(shop: Shop) -> None:
@@ -174,7 +174,7 @@ async def test_the_event_and_audit_entry_of_an_erasure_contain_no_personal_data(
     rows = await shop.db.fetch(
         "SELECT data FROM events WHERE store_id = $1 AND type = 'customer.deleted'", shop.store_id
     )
-    assert set(msgspec.json.decode(rows[0][0])) == {"id", "deleted_at", "version"}
+    assert set(msgspec.json.decode(rows[0][0])) == {"id", "deleted_at", "updated_at", "version"}
     entry = (await audit.newest(shop.db, shop.store_id, 1))[0]
     assert (entry.action, entry.actor, entry.subject) == (
         "customer.erased",

@@ -98,7 +98,7 @@ async def test_updated_since_keeps_a_copy_in_sync(shop: Shop) -> None:
     query = {"updated_since": since, "include_deleted": "true", "sort": "updated_at"}
     changed = (await shop.client.get("/customers", params=query)).json()["data"]
     assert [each["id"] for each in changed[-2:]] == [ids["Lee"], ids["Jun"]]
-    assert set(changed[-1]) == {"id", "deleted_at", "version"}
+    assert set(changed[-1]) == {"id", "deleted_at", "updated_at", "version"}
     assert ids["Jun"] not in [each["id"] for each in (await shop.client.get("/customers")).json()["data"]]
     assert (await shop.client.get("/customers")).json()["meta"]["total"] == 2
 

@@ -10,7 +10,7 @@ from tests.docs.pages import GUIDES, ROOT, Block, blocks
 
 PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))]
 PROGRAMS = ("bash", "python", "javascript", "typescript", "php", "http")
-SAMPLES = ("json", "ndjson", "csv")  # compared with real responses
+SAMPLES = ("json", "ndjson", "csv", "toml", "text")  # compared with real responses and output
 # These commands change the machine they run on.
 UNTESTED = {("README.md", "sudo apt-get install -y make python3-venv curl\n")}
 
@@ -30,7 +30,17 @@ FIRST_PROGRAMS = "docs/test_examples.py::test_the_quickstart_programs_list_every
 MAKE = "docs/test_commands.py::test_every_make_command_has_a_target"
 VERIFYING = "webhooks/test_guide.py::test_a_verification_program_rejects_forgeries"
 BUILDING = "docs/test_build_an_app.py::test_the_app_receives_a_verified_webhook_and_refuses_a_forgery"
+FILES = "docs/test_app_file.py::test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery"
 COVERED = [
+    Coverage("app-file.md", "bash", "make ", MAKE),
+    *(
+        Coverage("app-file.md", "bash", text, FILES)
+        for text in ("stoa app ", "STOA_DEPLOY_TOKEN", "app.py", "npm ", "curl -s")
+    ),
+    Coverage("app-file.md", "toml", "", "docs/test_app_file.py::test_the_shown_file_is_valid_and_has_every_key"),
+    Coverage(
+        "app-file.md", "text", "", "docs/test_app_file.py::test_the_shown_fault_is_the_one_that_the_command_prints"
+    ),
     Coverage("agents.md", "json", "", "mcp/test_agent.py::test_an_agent_reads_and_tries_but_does_not_write"),
     Coverage("agents.md", "bash", "stoa ", "mcp/test_agent.py::test_an_agent_writes_over_http_if_it_is_allowed"),
     Coverage("README.md", "bash", "make ", MAKE),
@@ -50,6 +60,7 @@ COVERED = [
     ),
     Coverage("customers.md", "http json csv", "", "customers/test_guide.py::test_every_example_matches_the_response"),
     Coverage("customers.md", "bash", "stoa ", COMMANDS),
+    Coverage("exports.md", "bash", "stoa ", COMMANDS),
     Coverage("development-stores.md", "bash", "make ", MAKE),
     Coverage("duplicates.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage(

@@ -41,7 +41,7 @@ def with_tools(environment: dict[str, str]) -> dict[str, str]:
     return {**environment, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("page", ["authentication.md", "customers.md", "imports.md", "installing.md"])
+@pytest.mark.parametrize("page", ["authentication.md", "customers.md", "exports.md", "imports.md", "installing.md"])
 def test_operator_commands_run_as_written(demo: Service, tmp_path: Path, page: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -75,7 +75,10 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", GUIDES / "quickstart.md", GUIDES / "build-an-app.md", GUIDES / "development-stores.md"],
+    [
+        ROOT / "README.md",
+        *(GUIDES / f"{name}.md" for name in ("quickstart", "build-an-app", "development-stores", "app-file")),
+    ],
     ids=lambda page: page.name,
 )
 def test_every_make_command_has_a_target(page: Path) -> None:

@@ -169,7 +169,7 @@ def test_every_link_resolves(page: Path) -> None:
 def file_names() -> set[str]:
     folders = [ROOT / folder for folder in ("src", "tests", "docs", "examples")]
     known = {path.name for folder in folders for path in folder.rglob("*.*")} | {path.name for path in ROOT.iterdir()}
-    return known | {"openapi.json", "secret.key", "stock.json"}
+    return known | {"openapi.json", "secret.key", "stoa.app.toml", "stock.json"}
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)

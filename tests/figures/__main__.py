@@ -28,6 +28,7 @@ from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
 from tests.figures.stops import stop_under_load
+from tests.figures.streams import export_all
 from tests.figures.unread import hoard
 from tests.support.databases import drop_made
 
@@ -64,7 +65,7 @@ def figures(
     minutes: int,
 ) -> None:
     """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
-    slow, pages, unread, soak; by default these.
+    slow, pages, unread, streams, soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -82,6 +83,7 @@ def figures(
         "app-subscriptions": declare_for_all,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
+        "streams": export_all,
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,
         "away": lambda folder: lose_a_worker(folder, seconds / 3),

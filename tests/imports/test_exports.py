@@ -15,7 +15,7 @@ from stoa.imports.runner import run_pending
 from tests.support.shops import MUG, PERSON, SHIRT, Shop
 from tests.support.stream_reader import Reader, write_notes
 
-CSV = {"accept": "text/csv"}
+CSV, NDJSON = {"accept": "text/csv"}, "application/x-ndjson"
 
 
 def records(answer: httpx.Response) -> list[dict[str, str]]:
@@ -24,9 +24,9 @@ def records(answer: httpx.Response) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text, newline=""), strict=True))
 
 
-async def imported(shop: Shop, path: str, file: bytes) -> dict[str, Any]:
+async def imported(shop: Shop, path: str, file: bytes, media: str = "text/csv") -> dict[str, Any]:
     answer = await shop.client.post(
-        f"{path}/imports", params={"match_by": "id"}, content=file, headers={"content-type": "text/csv"}
+        f"{path}/imports", params={"match_by": "id"}, content=file, headers={"content-type": media}
     )
     assert answer.status_code == 202, answer.text
     await run_pending(shop.db)
@@ -79,6 +79,31 @@ async def test_an_export_of_products_that_is_imported_again_changes_nothing(shop
         "total": 7, "processed": 7, "created": 0, "updated": 0, "unchanged": 7, "archived": 0, "failed": 0
     }, job["errors"]  # fmt: skip
     assert (await shop.client.get("/products", params={"include": "variants"})).json()["data"] == before
+
+
+@pytest.mark.parametrize("include", ["", "variants"])
+async def test_lines_of_products_that_are_imported_again_change_nothing(shop: Shop, include: str) -> None:
+    for product in (SHIRT, MUG, *TRICKY):
+        assert (await shop.client.post("/products", json=product)).status_code == 201
+    before = (await shop.client.get("/products", params={"include": "variants"})).json()["data"]
+    answer = await shop.client.get(
+        "/products", params={"include": include} if include else {}, headers={"accept": NDJSON}
+    )
+    *lines, _end = answer.content.splitlines(keepends=True)
+    job = await imported(shop, "/products", b"".join(lines), NDJSON)
+    assert (job["counts"]["total"], job["counts"]["unchanged"]) == (7, 7), job["errors"]
+    assert (await shop.client.get("/products", params={"include": "variants"})).json()["data"] == before
+
+
+async def test_lines_of_customers_that_are_imported_again_change_nothing(shop: Shop) -> None:
+    ada = {**PERSON, "phone": "+15550100123", "metadata": {"tier": "gold", "shared.vip": "yes"}, "tags": ["b2b", "vip"]}
+    for person in (ada, {"email": "bob@example.com", "note": "=home", "first_name": "null"}):
+        assert (await shop.client.post("/customers", json=person)).status_code == 201
+    before = (await shop.client.get("/customers")).json()["data"]
+    *lines, _end = (await shop.client.get("/customers", headers={"accept": NDJSON})).content.splitlines(keepends=True)
+    job = await imported(shop, "/customers", b"".join(lines), NDJSON)
+    assert (job["counts"]["total"], job["counts"]["unchanged"]) == (2, 2), job["errors"]
+    assert (await shop.client.get("/customers")).json()["data"] == before
 
 
 async def test_an_export_that_is_edited_in_a_spreadsheet_is_an_import(shop: Shop) -> None:

@@ -70,14 +70,19 @@ async def post(shelves: Shelves, body: dict[str, Any], name: str = "") -> httpx.
 
 def outcome(answer: httpx.Response) -> tuple[int, Any]:
     """The status, and what does not depend on ids and times."""
-    body = answer.json()
+    body: dict[str, Any] = answer.json()
     if "data" not in body:
         faults = [(fault["pointer"], fault["code"]) for fault in body.get("errors", [])]
         return answer.status_code, (body["code"], faults)
+    items: list[dict[str, Any]] = body["data"]
     return answer.status_code, [
-        (item["status"], entry_of(item["resource"]) if item.get("resource") else (item.get("error") or {}).get("code"))
-        for item in body["data"]
+        (item["status"], entry_of(item["resource"]) if item.get("resource") else _code(item.get("error")))
+        for item in items
     ]
+
+
+def _code(error: dict[str, Any] | None) -> str | None:
+    return error["code"] if error else None
 
 
 def entry_of(entry: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,10 @@ async def test_a_deleted_variant_has_a_tombstone_instead_of_a_level(shelves: She
     assert await skus(shelves) == ["SOCK-S", "LAMP", "CARD"]
     page = (await shelves.shop.client.get("/products/inventory", params={"include_deleted": "true"})).json()
     tombstone = page["data"][1]
-    assert (set(tombstone), tombstone["id"]) == ({"id", "deleted_at", "version"}, shelves.variants["SOCK-L"])
+    assert (set(tombstone), tombstone["id"]) == (
+        {"id", "deleted_at", "updated_at", "version"},
+        shelves.variants["SOCK-L"],
+    )
 
 
 async def test_a_tombstone_has_no_locations(shelves: Shelves) -> None:
@@ -106,7 +109,9 @@ async def test_a_tombstone_has_no_locations(shelves: Shelves) -> None:
     assert (await shelves.shop.client.delete(path)).status_code == 204
     params = {"include_deleted": "true", "include": "locations"}
     levels = (await shelves.shop.client.get("/products/inventory", params=params)).json()["data"]
-    assert [sorted(level) for level in levels if "deleted_at" in level] == [["deleted_at", "id", "version"]]
+    assert [sorted(level) for level in levels if "deleted_at" in level] == [
+        ["deleted_at", "id", "updated_at", "version"]
+    ]
     assert all("locations" in level for level in levels if "deleted_at" not in level)
 
 

@@ -97,6 +97,67 @@ MUTATIONS = (
         "isinstance(s.other, OrderState) or s.other.id in live | stored]",
         "tests/orders/test_duplicates.py",
     ),
+    # --- payments, shipments, holds and historical orders ------------------------------------------------------------
+    Mutation(
+        "a refund for goodwill becomes a debt of the customer",
+        "return self.kept - self.paid + min(self.refunded, max(0, self.paid - self.kept))",
+        "return self.kept - self.paid + self.refunded",
+        "tests/orders/test_rules.py::test_the_balance_is_what_the_contract_says",
+    ),
+    Mutation(
+        "a transaction is recorded twice on an order",
+        "        if each.external_id == external_id:",
+        "        if each.id == external_id:",
+        "tests/orders/test_payments.py::test_an_external_id_is_recorded_once_on_an_order",
+    ),
+    Mutation(
+        "units that were removed and added again are refunded twice",
+        "kept = max(known.quantity + fell, min(known.quantity, refunded_units(order, line.id)))",
+        "kept = known.quantity",
+        "tests/orders/test_payments.py::test_units_that_are_added_again_are_not_refunded_twice",
+    ),
+    Mutation(
+        "a shipment that has arrived is voided",
+        "    _check_voidable(order, voided)\n    for units",
+        "    for units",
+        "tests/orders/test_fulfillment_locations.py::test_a_shipment_that_is_delivered_or_returned_cannot_be_voided",
+    ),
+    Mutation(
+        "an order expires although its payment has begun",
+        'self.status != "pending" or self.payment_status not in UNPAID:',
+        'self.status != "pending":',
+        "tests/orders/test_holds.py::test_a_hold_ends_when_the_order_is_paid_or_moves_on",
+    ),
+    Mutation(
+        "a hold begins in the past",
+        "if not moment < until <= moment + timedelta(seconds=LONGEST_HOLD_S):",
+        "if until > moment + timedelta(seconds=LONGEST_HOLD_S):",
+        "tests/orders/test_holds.py::test_an_invalid_hold_is_refused_and_nothing_is_written",
+    ),
+    Mutation(
+        "a historical order reserves stock",
+        "            reserved=line.allocated,\n",
+        "            reserved=line.quantity,\n",
+        "tests/orders/test_historical_orders.py::test_stock_does_not_change_in_later_steps",
+    ),
+    Mutation(
+        "two orders of a batch have the same external id",
+        "            self.external_ids[order.external_id] = order.id",
+        "            self.external_ids[str(order.id)] = order.id",
+        "tests/orders/test_historical_orders.py::test_an_external_id_that_exists_is_refused",
+    ),
+    Mutation(
+        "a new order gets the number of a historical one",
+        "DO UPDATE SET last = greatest(n.last, $2::bigint) + $3::integer",
+        "DO UPDATE SET last = greatest(n.last, $2::bigint * 0) + $3::integer",
+        "tests/orders/test_historical_orders.py::test_later_orders_have_higher_numbers",
+    ),
+    Mutation(
+        "a line item ignores that its variant is not taxed",
+        "taxable=product.taxable if variant.taxable is None else variant.taxable,",
+        "taxable=product.taxable,",
+        "tests/orders/test_copied_properties.py::test_a_variant_says_what_differs_from_its_product",
+    ),
     # --- the kit ---------------------------------------------------------------------------------------------------
     Mutation(
         "an idempotency key replays the response of another request",

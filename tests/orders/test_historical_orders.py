@@ -342,6 +342,22 @@ async def test_a_batch_has_at_most_a_hundred_items(shop: Shop) -> None:
     assert answer.status_code == 422
 
 
+async def test_the_orders_of_a_batch_have_at_most_two_thousand_line_items_together(shop: Shop) -> None:
+    lines = [{"name": "Button", "quantity": 1, "unit_price": "0.10"}] * 400
+    item = {"status": "pending", "placed_at": PLACED, "line_items": lines}
+    answer = await shop.client.post("/orders", json={"historical": True, "items": [item] * 6})
+    assert (answer.status_code, answer.json()["code"], answer.json()["max_line_items"]) == (413, "too_many_items", 2000)
+    moved = await move_many(shop, *[item] * 5)
+    assert [each["status"] for each in moved] == ["created"] * 5
+
+
+async def test_every_item_of_a_batch_with_very_many_faults_is_refused(shop: Shop) -> None:
+    wrong = {"status": "pending", "placed_at": PLACED, "line_items": [LINE], **{f"unknown{n}": 1 for n in range(7)}}
+    moved = await move_many(shop, *[wrong] * 99, {"status": "pending", "placed_at": PLACED, "line_items": [LINE]})
+    assert [each["status"] for each in moved] == ["failed"] * 99 + ["created"]
+    assert moved[98]["error"]["errors"][0]["pointer"] == "/items/98/unknown0"
+
+
 async def test_a_batch_costs_a_request_for_every_fifty(shop: Shop) -> None:
     before = int((await shop.client.get("/orders?limit=1")).headers["x-ratelimit-remaining"])
     answer = await shop.client.post("/orders", json={"historical": True, "items": [old_order()] * 100})

@@ -97,3 +97,15 @@ async def test_the_commands_of_the_guide_run_as_written(
     assert [
         (await shop.client.get(f"/{name}")).json()["meta"]["total"] for name in ("products", "customers", "orders")
     ] == [5, 3, 4]
+
+
+async def test_a_line_may_be_as_long_as_the_body_of_a_request(stoa: Stoa, shop: Shop, tmp_path: Path) -> None:
+    orders = shop_of(5, 3, 2).orders
+    orders[0]["line_items"] *= 400
+    for line in orders[0]["line_items"][:400]:
+        line["metadata"] = {"note": "x" * 4000}
+    file = tmp_path / "orders.ndjson"
+    file.write_bytes(lines(orders))
+    done = await stoa("orders", str(file), "--store", shop.store.handle, "--json")
+    found = json.loads(done.stdout)
+    assert (found["created"], found["failed"], found["errors"][0]["code"]) == (1, 1, "payload_too_large")

@@ -9,6 +9,7 @@ import pyotp
 
 from stoa.access.app_keys import add_key
 from stoa.access.credentials import keyed_hash
+from stoa.access.deploy_tokens import create_deploy_token
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts import teams, two_factor
@@ -56,6 +57,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     await install(by, installed.client_id, store.handle)
     await set_callbacks(by, installed.client_id, endpoint_url=None, return_urls=["https://app.example.com/installed"])
     await add_key(by, installed.client_id, PUBLIC_KEY)
+    token = await create_deploy_token(by, installed.client_id, "CI", days=90, account_id=account_id)
     declaration = AppSubscription("prices", ["product.updated"], "https://hooks.example.com/prices", changed=["price"])
     declared, _ = await declare(by, installed.client_id, declaration)
     await db.execute("SELECT add_app_subscriptions($1, $2)", store.id, installed.app_id)
@@ -87,6 +89,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "handle": store.handle,
         "installed_id": installed.app_id,
         "declared_id": declared.id,
+        "token_id": token.id,
         "managed_id": managed.id,
         "requesting_id": requesting.app_id,
         "removed_id": removed.app_id,

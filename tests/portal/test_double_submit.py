@@ -28,6 +28,7 @@ SAMPLES = {
     "email": "colleague@example.com",
     "ends_at": f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%dT%H:%M}",
     "name": "Walker",
+    "pasted": 'name = "Walker"\n[scopes]\n"products:read" = "To list them."\n',
     "password": "another stroll through the stoa",
     "quantities": "7",
     "reason": "It must be.",
@@ -55,7 +56,7 @@ AGAIN = {
 # Forms that need more than a page: a file, a code, another person, a service that sends email, or another state of what they
 # change.
 NOT_SHOWN = """
-    app_accept_ownership app_decline_ownership app_leave app_revoke_invitation disable_account
+    app_accept_ownership app_decline_ownership app_leave apply_app_file app_revoke_invitation disable_account
     delete_development_store dismiss_announcement download_failed_rows download_report enable_account end_announcement
     check_corrected_rows read_notification refuse_request renew_recovery_codes resend_failed_mails resend_mail
     reset_development_store resume_declaration resume_endpoint send_password_reset send_verification start_checked_import store_accept_ownership

@@ -44,6 +44,17 @@ async def test_lists_are_exported_with_their_filters_and_without_formulas(
     assert "status" in maria.faults[""]
 
 
+async def test_the_file_of_orders_has_payments_hold_and_locations(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    await place_order(shop, hold_for=3600)
+    paid = await place_order(shop)
+    change = {"payment": {"amount": "9.00", "method": "=card", "external_id": "ch_1"}}
+    assert (await shop.client.put(f"/orders/{paid['id']}/status", json=change)).status_code == 200
+    held, part = sorted(await exported(maria, f"{store_url}/orders"), key=lambda each: int(each["number"]))
+    assert (bool(held["expires_at"]), held["payments"], held["locations"]) == (True, "", "default")
+    assert (part["expires_at"], part["payments"], part["amount_paid"]) == ("", "payment 9.00 =card ch_1", "9.00")
+
+
 async def test_a_customer_is_forgotten_after_a_typed_confirmation(
     shop: Shop, maria: User, store_url: str, db: Database
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -267,3 +268,41 @@ async def test_a_person_refunds_a_removed_line_item(shop: Shop, maria: User, sto
     await act(maria, f"{url}/refund", **{f"quantities[{gone}]": "1"})
     assert maria.notice == "Refunded 7.00 USD."
     assert (await stored(shop, order))["balance"] == "0.00"
+
+
+async def test_a_person_holds_an_order_changes_the_hold_and_ends_it(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop)
+    url = f"{store_url}/orders/{order['id']}"
+    await maria.open(f"{url}/hold")
+    assert 'name="end_hold"' not in maria.text, "there is no hold to end"
+    form = {**hidden(maria.text), "hold_hours": "48"}
+    await maria.submit(f"{url}/hold", form)
+    assert maria.notice == "The hold was changed."
+    held = await stored(shop, order)
+    assert (datetime.fromisoformat(held["expires_at"]) - datetime.now(UTC)) // timedelta(hours=1) == 47
+    await maria.submit(f"{url}/hold", form)
+    assert maria.notice.startswith("This form was already submitted."), "a second click does not extend the hold"
+    assert (await stored(shop, order))["expires_at"] == held["expires_at"]
+    await maria.open(url)
+    assert "Held:" in maria.text
+    await act(maria, f"{url}/hold", hold_hours="1")
+    assert (await stored(shop, order))["expires_at"] < held["expires_at"]
+    await act(maria, f"{url}/hold", end_hold="on", hold_hours="5")
+    assert (await stored(shop, order))["expires_at"] is None
+    assert [each.action for each in await audit.newest(db, shop.store_id, 3)] == ["order.hold_changed"] * 3
+
+
+async def test_a_hold_that_cannot_be_is_refused_beside_its_field(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop)
+    url = f"{store_url}/orders/{order['id']}"
+    for hours in ("", "0", "721", "-1", "two"):
+        await act(maria, f"{url}/hold", hold_hours=hours)
+        assert maria.faults == {"hold_hours": "Enter a number of hours from 1 to 720."}
+    assert (await stored(shop, order))["version"] == order["version"]
+    paid = await place_order(shop, payment_status="paid")
+    await maria.open(f"{store_url}/orders/{paid['id']}/hold")
+    assert maria.notice == f"Order #{paid['number']} cannot be changed in this way now."

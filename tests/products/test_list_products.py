@@ -140,7 +140,7 @@ async def test_deleted_products_are_tombstones_even_with_includes(shop: Shop, ca
     page = (await shop.client.get("/products", params=params)).json()
     assert page["meta"]["total"] == 4
     tombstone = page["data"][1]
-    assert (set(tombstone), tombstone["version"]) == ({"id", "deleted_at", "version"}, 2)
+    assert (set(tombstone), tombstone["version"]) == ({"id", "deleted_at", "updated_at", "version"}, 2)
     assert (await shop.client.get(f"/products/{catalog['mug']}")).status_code == 404
 
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -66,10 +66,10 @@ VARYING = ("id", "product_id", "created_at", "updated_at", "existing_id")
 def known(value: Any) -> Any:
     """A document without what depends on ids and times."""
     if isinstance(value, dict):
-        members: dict[str, Any] = value
+        members = cast("dict[str, Any]", value)
         return {name: known(member) for name, member in members.items() if name not in VARYING}
     if isinstance(value, list):
-        items: list[Any] = value
+        items = cast("list[Any]", value)
         return [known(item) for item in items]
     return value
 

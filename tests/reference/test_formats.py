@@ -31,8 +31,8 @@ from tests.reference.reading import read
 from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.shops import Shop
 
-CACHED = ["/openapi.json", "/postman.json", "/llms.txt", "/llms-full.txt", "/docs", "/docs/guides/errors", "/docs/guides/errors.md",
-          "/docs/assets/search.js", "/docs/search?q=stock", "/docs/search.json?q=stock", "/problems/rate_limited",
+CACHED = ["/openapi.json", "/openapi-3.2.json", "/postman.json", "/llms.txt", "/llms-full.txt", "/docs", "/docs/guides/errors",
+          "/docs/guides/errors.md", "/docs/assets/search.js", "/docs/search?q=stock", "/docs/search.json?q=stock", "/problems/rate_limited",
           "/problems/invalid_format", "/docs/guides/order-lifecycle.svg", "/docs/changelog"]  # fmt: skip
 _TEXT = {"type": "string"}
 _DESCRIBED = {"key": _TEXT, "value": _TEXT, "description": _TEXT, "disabled": {"type": "boolean"}, "type": _TEXT}
@@ -293,7 +293,7 @@ async def test_samples_are_shown_while_the_database_is_away(settings: Settings) 
     "address",
     [
         *("/docs/orders/get_order", "/docs/orders/get_order.md", "/problems/not_found"),
-        *("/openapi.json", "/postman.json", "/llms.txt", "/llms-full.txt"),
+        *("/openapi.json", "/openapi-3.2.json", "/postman.json", "/llms.txt", "/llms-full.txt"),
     ],
 )
 async def test_samples_show_the_address_at_which_the_reader_reached_the_service(

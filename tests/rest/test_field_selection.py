@@ -10,11 +10,11 @@ async def test_fields_does_not_shorten_a_tombstone(shop: Shop) -> None:
     page = await shop.client.get("/products", params={"fields": "id,name", "include_deleted": "true"})
     live, tombstone = page.json()["data"]
     assert live == {"id": shirt, "name": "Linen Shirt"}
-    assert (tombstone.keys(), tombstone["id"]) == ({"id", "deleted_at", "version"}, mug)
+    assert (tombstone.keys(), tombstone["id"]) == ({"id", "deleted_at", "updated_at", "version"}, mug)
     levels = await shop.client.get(
         "/products/inventory", params={"variant_id": variant, "fields": "sku", "include_deleted": "true"}
     )
-    assert levels.json()["data"][0].keys() == {"id", "deleted_at", "version"}
+    assert levels.json()["data"][0].keys() == {"id", "deleted_at", "updated_at", "version"}
 
 
 async def test_fields_alone_includes_related_data(shop: Shop) -> None:

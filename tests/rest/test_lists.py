@@ -221,8 +221,26 @@ async def test_include_deleted_adds_tombstones(shop: Shop) -> None:
     all_rows = (await shop.client.get("/notes", params={"include_deleted": "true"})).json()
     assert all_rows["meta"]["total"] == 3
     tombstone = all_rows["data"][1]
-    assert set(tombstone) == {"id", "deleted_at", "version"}
+    assert set(tombstone) == {"id", "deleted_at", "updated_at", "version"}
     assert tombstone["version"] == 2
+    assert tombstone["updated_at"] == tombstone["deleted_at"]
+
+
+@pytest.mark.parametrize("agent", ["stoa-python/0.3.0 python/3.11.7 httpx/0.28.1", "stoa-typescript/0.3.0 node/22.1.0"])
+@pytest.mark.parametrize("fields", ["", "id,title"])
+async def test_an_sdk_that_compares_the_members_of_a_tombstone_gets_those_that_it_knows(
+    shop: Shop, agent: str, fields: str
+) -> None:
+    ids = await write_notes(shop, 3)
+    await shop.client.delete(f"/notes/{ids[1]}")
+    params = {"include_deleted": "true", **({"fields": fields} if fields else {})}
+    known = (await shop.client.get("/notes", params=params, headers={"user-agent": agent})).json()["data"]
+    data = (await shop.client.get("/notes", params=params)).json()["data"]
+    assert set(known[1]) == {"id", "deleted_at", "version"}
+    assert known[1] == {name: value for name, value in data[1].items() if name != "updated_at"}
+    assert [known[0], known[2]] == [data[0], data[2]]
+    newer = {"user-agent": "stoa-python/0.4.0 python/3.11.7"}
+    assert (await shop.client.get("/notes", params=params, headers=newer)).json()["data"] == data
 
 
 @pytest.mark.parametrize(

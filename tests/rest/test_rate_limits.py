@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from http_sfv.list import List
 from tests.support import notes
 from tests.support.databases import PATIENCE_S
 from tests.support.shops import Shop, api_client, open_shop
@@ -81,6 +82,36 @@ async def test_headers_report_the_remaining_requests_and_the_reset_time(
     assert BURST - 2 <= int(second.headers["x-ratelimit-remaining"]) <= BURST - 1
     assert second.headers["ratelimit"].startswith('"default";r=')
     assert 1 <= int(second.headers["x-ratelimit-reset"]) <= 1 + 2 // REFILL
+
+
+def quota(answer: httpx.Response) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters of the only policy in RateLimit-Policy and in RateLimit, parsed as structured fields (RFC 9651)."""
+    found: list[dict[str, Any]] = []
+    for name in ("ratelimit-policy", "ratelimit"):
+        field: Any = List()
+        field.parse(answer.headers[name].encode())
+        [item] = field
+        assert (type(item.value), item.value) == (str, "default"), "a String, not a Token"
+        assert all(type(value) is int and value >= 0 for value in item.params.values())
+        found.append(dict(item.params))
+    return found[0], found[1]
+
+
+async def test_the_fields_of_the_draft_are_structured_fields(
+    shop: Shop, db: Database, workers: list[Application]
+) -> None:
+    small = await limited(shop, db)
+    client = api_client(workers[0], small.store.handle, small.token)
+    answer = await client.get("/notes")
+    policy, limit = quota(answer)
+    assert policy == {"q": BURST, "w": BURST // REFILL}
+    assert limit == {"r": BURST - 1, "t": int(answer.headers["x-ratelimit-reset"])}
+    await exhaust(client)
+    refused = await client.get("/notes")
+    assert refused.status_code == 429
+    policy, limit = quota(refused)
+    assert policy == {"q": BURST, "w": BURST // REFILL}, "it is the same in every response"
+    assert limit == {"r": 0, "t": int(refused.headers["retry-after"])}, "both name the same time"
 
 
 async def test_a_bucket_refills_over_time(shop: Shop, db: Database, workers: list[Application]) -> None:

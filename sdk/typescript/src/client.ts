@@ -1,6 +1,7 @@
 /** The client: credentials, store and retry options. */
 import { Connection, unexpected } from "./connection.js";
 import { Resources } from "./generated/resources.js";
+import type { Hooks } from "./hooks.js";
 import { Limiter } from "./limiter.js";
 import type { AnyOptions } from "./options.js";
 import type { PrivateKey, PrivateKeySource } from "./private-keys.js";
@@ -10,7 +11,7 @@ import { type Credentials, TokenCache, type TokenSource } from "./tokens.js";
 import { jsonObject } from "./problems.js";
 
 /** The credentials, `clientId` with `clientSecret` or `privateKey`, or a `token`, and the options of all calls. */
-export interface ClientOptions {
+export interface ClientOptions extends Hooks {
   clientId?: string | undefined;
   clientSecret?: string | undefined;
   /** A private key, as PEM (PKCS #8), as a JWK, or as a `PrivateKey`, whose public key the app has registered. */
@@ -49,6 +50,8 @@ const KNOWN: Readonly<Record<keyof ClientOptions, true>> = {
   timeoutMs: true,
   concurrency: true,
   fetch: true,
+  onRequest: true,
+  onResponse: true,
 };
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -66,8 +69,10 @@ export class Client extends Resources {
     const { concurrency = 16, timeoutMs = 30_000 } = options;
     const policy: RetryPolicy = { retries: options.retries ?? 4, deadlineMs: options.deadlineMs ?? 60_000 };
     const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
-    const token = tokenSource(base, options, (credentials) => new TokenCache(fetch, credentials, policy, timeoutMs).get);
-    const connection = new Connection(fetch, base + PREFIX, policy, new Limiter(concurrency), token, timeoutMs);
+    const { onRequest, onResponse } = options;
+    const hooks: Hooks = { onRequest, onResponse };
+    const token = tokenSource(base, options, (credentials) => new TokenCache(fetch, credentials, policy, timeoutMs, hooks, base).get);
+    const connection = new Connection(fetch, base, policy, new Limiter(concurrency), token, timeoutMs, hooks);
     super(connection);
     this.baseUrl = base;
     this.#options = options;

@@ -3,11 +3,12 @@ import { Answer, attach } from "./answers.js";
 import { Batch, type Item } from "./batches.js";
 import { ConnectionFailed, DeadlineExceeded, NotModified, StoaError, UnexpectedAnswer } from "./errors.js";
 import { Export } from "./exports.js";
+import { type Hooks, observed } from "./hooks.js";
 import type { Limiter } from "./limiter.js";
-import { type AnyOptions, separated } from "./options.js";
+import { type AnyOptions, begun, separated } from "./options.js";
 import { Page, Pages } from "./pages.js";
 import { excerpt, jsonObject } from "./problems.js";
-import { headersFor, JSON_TYPE, queryString } from "./requests.js";
+import { headersFor, JSON_TYPE, PREFIX, queryString } from "./requests.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
 import { abortable } from "./sleep.js";
 import { failedConnection, type TokenSource } from "./tokens.js";
@@ -30,11 +31,12 @@ export interface Call {
 export class Connection {
   constructor(
     private readonly fetch: typeof globalThis.fetch,
-    private readonly root: string,
+    private readonly baseUrl: string,
     private readonly policy: RetryPolicy,
     private readonly limiter: Limiter,
     private readonly token: TokenSource,
     private readonly timeoutMs: number,
+    private readonly hooks: Hooks = {},
   ) {}
 
   async call(method: string, path: string, given: Call = {}): Promise<Received> {
@@ -73,11 +75,12 @@ export class Connection {
     const allowanceMs = ((options.waitS ?? 0) + pollS) * 1000 + (body instanceof Blob ? body.size / SLOWEST_UPLOAD : 0);
     return {
       method,
-      url: this.root + path + queryString(query),
+      url: this.baseUrl + PREFIX + path + queryString(query),
       headers,
       body,
       timeoutMs: (options.timeoutMs ?? this.timeoutMs) + allowanceMs,
-      deadline: performance.now() + this.policy.deadlineMs + allowanceMs,
+      deadline: Math.min(performance.now() + (options.deadlineMs ?? this.policy.deadlineMs) + allowanceMs, options.endsAt ?? Infinity),
+      endsAt: options.endsAt,
       signal: options.signal,
       stream: given.stream ?? false,
       longPoll: pollS > 0,
@@ -91,11 +94,13 @@ export class Connection {
     let renewed = false;
     let outcome: Received | ConnectionFailed | undefined;
     const attempts = new Attempts(this.policy, deadline, signal);
-    for (;;) {
+    for (let times = 1; ; times += 1) {
+      if (performance.now() >= deadline) throw new DeadlineExceeded("the deadline of the call passed before the request was sent");
       const waitS = (await this.limiter.turn(deadline, signal)) / 1000;
       if (waitS) throw outcome ? attempts.error(outcome) : beyond(waitS);
       const timeoutMs = Math.min(request.timeoutMs, deadline - performance.now());
-      outcome = await attempt(this.fetch, { ...request, timeoutMs }, token).catch(failedConnection);
+      const send = () => attempt(this.fetch, { ...request, timeoutMs }, token);
+      outcome = await observed(this.hooks, this.baseUrl, request, times, send).catch(failedConnection);
       if (!(outcome instanceof ConnectionFailed)) {
         this.limiter.observe(outcome);
         if (outcome.status < 400) return outcome;
@@ -131,15 +136,21 @@ export class Connection {
   }
 
   pages<T>(path: string, options: AnyOptions): Pages<T> {
-    return new Pages(async (changes) => {
-      const { data, answer } = decoded(await this.call("GET", path, { options: { ...options, ...changes } }), Array.isArray);
-      return new Page(data as T[], answer);
+    return new Pages(() => {
+      const timed = begun(options);
+      return async (changes) => {
+        const { data, answer } = decoded(await this.call("GET", path, { options: { ...timed, ...changes } }), Array.isArray);
+        return new Page(data as T[], answer);
+      };
     });
   }
 
   export<T>(path: string, options: AnyOptions & { cursor?: string | undefined }): Export<T> {
-    const lines = (cursor: string | undefined) => this.lines(path, "application/x-ndjson", { ...options, cursor } as AnyOptions, true);
-    return new Export(lines, this.policy.retries, options.cursor, options.signal);
+    return new Export(() => {
+      const timed = begun(options);
+      const open = (cursor: string | undefined) => this.lines(path, "application/x-ndjson", { ...timed, cursor } as AnyOptions, true);
+      return { open, retries: this.policy.retries, endsAt: timed.endsAt, signal: timed.signal };
+    }, options.cursor);
   }
 
   /** The body of a long response, as it arrives. */

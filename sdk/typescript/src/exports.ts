@@ -5,25 +5,27 @@ import { sleep } from "./sleep.js";
 
 const LONGEST_PAUSE_MS = 8000;
 
-/** Opens the stream after a cursor, and yields its lines. */
-export type Lines = (cursor: string | undefined) => AsyncIterable<string>;
+/** How an iteration reads the stream. */
+export interface Reading {
+  /** Opens the stream after a cursor, and yields its lines. */
+  readonly open: (cursor: string | undefined) => AsyncIterable<string>;
+  readonly retries: number;
+  readonly endsAt?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
 
 /**
  * All resources of a list, read as a stream with `for await`. It resumes after a broken connection, and throws if it cannot be
  * completed.
  */
 export class Export<T> implements AsyncIterable<T> {
-  readonly #lines: Lines;
-  readonly #retries: number;
-  readonly #signal: AbortSignal | undefined;
+  readonly #begin: () => Reading;
   #cursor: string | undefined;
   #total: number | undefined;
 
-  constructor(lines: Lines, retries: number, cursor?: string, signal?: AbortSignal) {
-    this.#lines = lines;
-    this.#retries = retries;
+  constructor(begin: () => Reading, cursor?: string) {
+    this.#begin = begin;
     this.#cursor = cursor;
-    this.#signal = signal;
   }
 
   /** The place after the last resource that you got. Pass it to a later export to go on there. */
@@ -37,11 +39,12 @@ export class Export<T> implements AsyncIterable<T> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    const { open, retries, endsAt = Infinity, signal } = this.#begin();
     for (let failures = 0, complete = false; !complete; ) {
       // The rows after the last cursor; they come again if the connection breaks.
       let held: T[] = [];
       try {
-        for await (const line of this.#lines(this.#cursor)) {
+        for await (const line of open(this.#cursor)) {
           const row = JSON.parse(line) as Record<string, unknown>;
           const end = endOf(line, row);
           if (!end) {
@@ -60,8 +63,9 @@ export class Export<T> implements AsyncIterable<T> {
         if (!complete) throw new ConnectionFailed("the stream ended without its last line");
       } catch (error) {
         failures += 1;
-        if (!isTransient(error) || failures > this.#retries) throw error;
-        await sleep(Math.min(500 * 2 ** (failures - 1), LONGEST_PAUSE_MS), this.#signal);
+        const pauseMs = Math.min(500 * 2 ** (failures - 1), LONGEST_PAUSE_MS);
+        if (!isTransient(error) || failures > retries || performance.now() + pauseMs >= endsAt) throw error;
+        await sleep(pauseMs, signal);
       }
     }
   }

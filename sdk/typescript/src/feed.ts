@@ -2,7 +2,7 @@
 import { Resource } from "./connection.js";
 import { UnexpectedAnswer } from "./errors.js";
 import type { Delivery } from "./generated/models.js";
-import type { CallOptions } from "./options.js";
+import { begun, type CallOptions } from "./options.js";
 import type { Event } from "./webhooks.js";
 
 const PAGE = 100;
@@ -23,7 +23,7 @@ export class Feed extends Resource {
    * or abort the `signal`.
    */
   async *feed(webhookId: number, options: FeedOptions = {}): AsyncGenerator<Event, void> {
-    const { after = 0, wait = 20, ...rest } = options;
+    const { after = 0, wait = 20, ...rest } = begun(options);
     const fixed = { ...rest, wait: wait || undefined, limit: PAGE, include: "payload" };
     for (let last = after; ; ) {
       const page = await this.connection.pages<Delivery>(`/webhooks/${webhookId}/deliveries`, { ...fixed, ...{ after: last } }).page();

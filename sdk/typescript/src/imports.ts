@@ -2,7 +2,7 @@
 import { Resource } from "./connection.js";
 import { type Fault, UnexpectedAnswer, WaitedTooLong } from "./errors.js";
 import type { Import } from "./generated/models.js";
-import type { CallOptions } from "./options.js";
+import { begun, type CallOptions } from "./options.js";
 import { excerpt, jsonObject } from "./problems.js";
 import { sleep } from "./sleep.js";
 import type { Open } from "./types.js";
@@ -25,13 +25,13 @@ export abstract class ImportJobs extends Resource {
 
   /** The job once it has ended, successfully or not; throws `WaitedTooLong` if that takes longer than `withinMs`. */
   async wait(job: Job, options: CallOptions & { withinMs?: number | undefined } = {}): Promise<Import> {
-    const { withinMs = Infinity, ...rest } = options;
-    const deadline = performance.now() + withinMs;
+    const { withinMs = Infinity, ...rest } = begun(options);
+    const deadline = Math.min(performance.now() + withinMs, rest.endsAt ?? Infinity);
     for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 1.5, 2000)) {
       const now = await this.connection.one<Import>("GET", this.#address(job), { options: rest });
       if (now.finished_at !== null) return now;
       if (performance.now() + pauseMs > deadline) {
-        throw new WaitedTooLong(`import ${now.id} is still ${now.status} after ${withinMs} ms; it continues`);
+        throw new WaitedTooLong(`import ${now.id} is still ${now.status} and continues, but the time to wait is over`);
       }
       await sleep(pauseMs, rest.signal);
     }

@@ -26,6 +26,7 @@ export * as codes from "./generated/codes.js";
 export type { EventData } from "./generated/events.js";
 export type * as inputs from "./generated/inputs.js";
 export type * as models from "./generated/models.js";
+export type { Hooks, RequestInfo, ResponseInfo } from "./hooks.js";
 export type { RowReport } from "./imports.js";
 export {
   type CompletedInstall,

@@ -47,6 +47,8 @@ export interface InstallationsOptions {
   updatedSince?: Date | string | undefined;
   /** How long one attempt may take; 30,000 ms by default. */
   timeoutMs?: number | undefined;
+  /** Cancels the iteration, including its retries and waits. */
+  signal?: AbortSignal | undefined;
   /** Replaces the `fetch` of the runtime, for proxies and tests. */
   fetch?: typeof globalThis.fetch | undefined;
 }
@@ -91,7 +93,7 @@ export async function verifyInstall(
 
 /** Every installation of the app, also removed ones, page by page. */
 export async function* installations(options: InstallationsOptions): AsyncGenerator<Installation, void, undefined> {
-  const { authUrl, clientId, clientSecret = "", privateKey, updatedSince, timeoutMs = 30_000 } = options;
+  const { authUrl, clientId, clientSecret = "", privateKey, updatedSince, timeoutMs = 30_000, signal } = options;
   const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
   const url = `${authUrl.replace(/\/token\/*$/, "")}/installations`;
   const credentials: Credentials = { authUrl, clientId, clientSecret, privateKey, scopes: [] };
@@ -101,7 +103,7 @@ export async function* installations(options: InstallationsOptions): AsyncGenera
   let query = new URLSearchParams({ limit: "250", ...(since && { updated_since: since }) });
   const cursors = new Cursors();
   for (;;) {
-    const page = await pageAt(fetch, { method: "GET", url: `${url}?${query}`, headers, timeoutMs });
+    const page = await pageAt(fetch, { method: "GET", url: `${url}?${query}`, headers, timeoutMs, signal });
     yield* page.data;
     const cursor = cursors.follow(page.cursor);
     if (cursor === null) return;
@@ -110,7 +112,7 @@ export async function* installations(options: InstallationsOptions): AsyncGenera
 }
 
 async function pageAt(fetch: typeof globalThis.fetch, request: Outgoing): Promise<{ data: Installation[]; cursor: string | null }> {
-  const attempts = new Attempts(POLICY);
+  const attempts = new Attempts(POLICY, undefined, request.signal);
   for (;;) {
     const outcome = await attempt(fetch, request).catch(failedConnection);
     if (!(outcome instanceof ConnectionFailed) && outcome.status < 400) {

@@ -7,6 +7,11 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** How long one attempt may take; overrides the client's. */
   timeoutMs?: number | undefined;
+  /**
+   * How long the call may take with all its attempts and waits; overrides the client's. It bounds a whole iteration: all pages of
+   * a list, an export with its resumptions, or a feed.
+   */
+  deadlineMs?: number | undefined;
 }
 
 /** The options of a write. */
@@ -46,10 +51,18 @@ export interface Deleted<D extends boolean> {
 }
 
 /** The options of any call; everything else in an options object is a query parameter. */
-export interface AnyOptions extends WriteOptions, IfMatch, IfNoneMatch, UploadOptions {}
+export interface AnyOptions extends WriteOptions, IfMatch, IfNoneMatch, UploadOptions {
+  /** The deadline of the iteration that the call belongs to, by the clock of `performance`. */
+  endsAt?: number | undefined;
+}
+
+/** The options of an iteration that begins now: its deadline is the same for all its calls. */
+export function begun<T extends AnyOptions>({ deadlineMs, ...options }: T): Omit<T, "deadlineMs"> & { endsAt?: number | undefined } {
+  return deadlineMs === undefined ? options : { ...options, endsAt: performance.now() + deadlineMs };
+}
 
 /** Separate the options of a call from its query parameters. */
 export function separated(given: AnyOptions): [options: AnyOptions, query: Record<string, unknown>] {
-  const { signal, timeoutMs, idempotencyKey, ifMatch, ifNoneMatch, mediaType, waitS, ...query } = given;
-  return [{ signal, timeoutMs, idempotencyKey, ifMatch, ifNoneMatch, mediaType, waitS }, query];
+  const { signal, timeoutMs, deadlineMs, endsAt, idempotencyKey, ifMatch, ifNoneMatch, mediaType, waitS, ...query } = given;
+  return [{ signal, timeoutMs, deadlineMs, endsAt, idempotencyKey, ifMatch, ifNoneMatch, mediaType, waitS }, query];
 }

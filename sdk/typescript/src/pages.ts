@@ -47,24 +47,26 @@ export class Cursors {
 
 /** The resources of a list over all its pages, to be read with `for await`. Nothing is sent before. */
 export class Pages<T> implements AsyncIterable<T> {
-  readonly #read: (changes: Record<string, unknown>) => Promise<Page<T>>;
+  readonly #begin: () => (changes: Record<string, unknown>) => Promise<Page<T>>;
 
-  constructor(read: (changes: Record<string, unknown>) => Promise<Page<T>>) {
-    this.#read = read;
+  /** `begin` is called when an iteration begins, and returns what reads its pages. */
+  constructor(begin: () => (changes: Record<string, unknown>) => Promise<Page<T>>) {
+    this.#begin = begin;
   }
 
   /** Only the first page, with the exact `total`. */
   page(): Promise<Page<T>> {
-    return this.#read({});
+    return this.#begin()({});
   }
 
   /** All pages. */
   async *pages(): AsyncGenerator<Page<T>, void> {
     const cursors = new Cursors();
-    let page = await this.#read({});
+    const read = this.#begin();
+    let page = await read({});
     yield page;
     for (let cursor = cursors.follow(page.nextCursor); cursor; cursor = cursors.follow(page.nextCursor)) {
-      page = await this.#read({ cursor, page: undefined });
+      page = await read({ cursor, page: undefined });
       yield page;
     }
   }

@@ -1,5 +1,6 @@
 /** Access tokens: requested with the app's credentials, cached, and renewed before they expire. */
 import { ConnectionFailed, TokenRefused, UnexpectedAnswer } from "./errors.js";
+import { type Hooks, observed } from "./hooks.js";
 import { ASSERTION_TYPE, PrivateKey, type PrivateKeySource } from "./private-keys.js";
 import { excerpt, jsonObject, refusal } from "./problems.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
@@ -30,8 +31,16 @@ export class TokenCache {
   #token: Token | undefined;
   #pending: Promise<Token> | undefined;
 
-  constructor(fetch: typeof globalThis.fetch, credentials: Credentials, policy: RetryPolicy, timeoutMs: number) {
-    this.#request = () => requestToken(fetch, credentials, policy, timeoutMs);
+  constructor(
+    fetch: typeof globalThis.fetch,
+    credentials: Credentials,
+    policy: RetryPolicy,
+    timeoutMs: number,
+    hooks: Hooks = {},
+    baseUrl = "",
+  ) {
+    const send = (request: Outgoing, times: number) => observed(hooks, baseUrl, request, times, () => attempt(fetch, request));
+    this.#request = () => requestToken(send, credentials, policy, timeoutMs);
   }
 
   readonly get: TokenSource = async (stale) => {
@@ -43,17 +52,17 @@ export class TokenCache {
 }
 
 async function requestToken(
-  fetch: typeof globalThis.fetch,
+  send: (request: Outgoing, times: number) => Promise<Received>,
   credentials: Credentials,
   policy: RetryPolicy,
   timeoutMs: number,
 ): Promise<Token> {
   const attempts = new Attempts(policy);
-  for (;;) {
+  for (let times = 1; ; times += 1) {
     // The service accepts an assertion once, also if its response was lost, so each attempt has one of its own.
     const request = await tokenRequest(credentials, timeoutMs);
     const requestedAt = performance.now();
-    const outcome = await attempt(fetch, request).catch(failedConnection);
+    const outcome = await send(request, times).catch(failedConnection);
     if (outcome instanceof ConnectionFailed) await attempts.pause(outcome);
     else if (outcome.status < 400) return tokenIn(outcome, requestedAt);
     else {

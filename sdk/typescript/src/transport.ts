@@ -10,6 +10,8 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Blob | undefined;
   readonly timeoutMs: number;
+  /** When a stream must have ended, by the clock of `performance`. */
+  readonly endsAt?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Whether the body is read in parts, as it arrives. */
   readonly stream?: boolean;
@@ -46,7 +48,7 @@ export async function attempt(fetch: typeof globalThis.fetch, request: Outgoing,
     const { status } = response;
     if (request.stream && status < 300 && response.body) {
       streaming = true;
-      return { status, headers: response.headers, text: "", stream: parts(response.body, clock, request.timeoutMs) };
+      return { status, headers: response.headers, text: "", stream: parts(response.body, clock, request) };
     }
     return { status, headers: response.headers, text: await response.text() };
   } catch (error) {
@@ -57,13 +59,17 @@ export async function attempt(fetch: typeof globalThis.fetch, request: Outgoing,
 }
 
 /** The parts of a body as they arrive. The time that their reader takes for each does not count. */
-async function* parts(body: ReadableStream<Uint8Array>, clock: Clock, timeoutMs: number): AsyncGenerator<Uint8Array, void> {
+async function* parts(
+  body: ReadableStream<Uint8Array>,
+  clock: Clock,
+  { timeoutMs, endsAt = Infinity }: Outgoing,
+): AsyncGenerator<Uint8Array, void> {
   const reader = body.getReader();
   let leftMs = timeoutMs;
   try {
     for (;;) {
       const askedAt = performance.now();
-      clock.restart(leftMs);
+      clock.restart(Math.min(leftMs, endsAt - askedAt));
       const { done, value } = await reader.read();
       clock.stop();
       if (done) return;
@@ -89,8 +95,6 @@ class Clock {
   constructor(timeoutMs: number, caller: AbortSignal | undefined) {
     this.#timeoutMs = timeoutMs;
     this.#caller = caller;
-    caller?.throwIfAborted();
-    caller?.addEventListener("abort", this.#stopForCaller, { once: true });
     this.restart();
   }
 
@@ -102,6 +106,7 @@ class Clock {
 
   restart(timeoutMs = this.#timeoutMs): void {
     clearTimeout(this.#timer);
+    this.#caller?.throwIfAborted(); // perhaps while the reader was busy with a part
     this.#caller?.addEventListener("abort", this.#stopForCaller, { once: true });
     this.#timer = setTimeout(() => {
       this.#late = true;

@@ -24,6 +24,8 @@ export type Only<T, F extends keyof T> = [F] extends [never] ? T : Pick<T, F>;
 export interface Tombstone {
   id: number;
   deleted_at: string;
+  /** Missing only in responses of services before 3.2. */
+  updated_at?: string;
   version: number;
 }
 
@@ -32,6 +34,5 @@ export type IfDeleted<D extends boolean> = D extends true ? Tombstone : never;
 
 /** Whether an item of a list with `include_deleted: true` is a tombstone. */
 export function isTombstone(item: object): item is Tombstone {
-  const keys = Object.keys(item);
-  return keys.length === 3 && "id" in item && "version" in item && "deleted_at" in item && item.deleted_at !== null;
+  return "deleted_at" in item && item.deleted_at != null;
 }

@@ -5,6 +5,7 @@ import click
 from stoa.access import apps, grants
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
 from stoa.access.contract import NewSecret
+from stoa.access.deploy_token_commands import deploy_tokens
 from stoa.access.key_commands import keys
 from stoa.access.options import grace_options, json_option, scopes_option
 
@@ -153,3 +154,4 @@ def _print_secret(secret: NewSecret, *, as_json: bool) -> None:
 
 
 app.add_command(keys)
+app.add_command(deploy_tokens)

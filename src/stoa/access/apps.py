@@ -12,6 +12,7 @@ from stoa.access.operator_queries import (
     CHANGE_APP,
     CREATE_APP,
     DELETE_CALLBACKS,
+    DROP_DEPLOY_TOKENS,
     DROP_ENDING_SECRETS,
     DROP_KEYS,
     DROP_SECRETS,
@@ -105,6 +106,7 @@ async def delete_app(by: Operator, app: str) -> App:
             await uninstall(joined, app, handle)
         await DROP_SECRETS.run(db, found.id)
         await DROP_KEYS.run(db, found.id)
+        await DROP_DEPLOY_TOKENS.run(db, found.id)
         await DELETE_CALLBACKS.run(db, found.id)
         await END_APP_ENDPOINTS.run(db, found.id)
         await REVOKE_TOKENS_OF_APP.run(db, found.id)

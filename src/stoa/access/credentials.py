@@ -11,6 +11,7 @@ from stoa.secret_keys import Keys
 CLIENT_ID = "stoa_ci_"
 CLIENT_SECRET = "stoa_cs_"  # noqa: S105 - the prefix that secret scanners look for
 ACCESS_TOKEN = "stoa_at_"  # noqa: S105
+DEPLOY_TOKEN = "stoa_dt_"  # noqa: S105
 
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM_LENGTH = 43  # the fewest base-62 digits that hold 256 bits
@@ -31,6 +32,10 @@ def new_access_token() -> str:
     return _with_checksum(ACCESS_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
 
 
+def new_deploy_token() -> str:
+    return _with_checksum(DEPLOY_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
+
+
 def _text(number: int, length: int) -> str:
     """A number in base 62, padded to a fixed length."""
     digits: list[str] = []
@@ -47,9 +52,17 @@ def _with_checksum(body: str) -> str:
 
 def is_access_token(text: str) -> bool:
     """Whether this can be one of our tokens; for any other text no database query is needed."""
+    return _is_token(text, ACCESS_TOKEN)
+
+
+def is_deploy_token(text: str) -> bool:
+    return _is_token(text, DEPLOY_TOKEN)
+
+
+def _is_token(text: str, prefix: str) -> bool:
     return (
-        len(text) == len(ACCESS_TOKEN) + _RANDOM_LENGTH + _CHECKSUM_LENGTH
-        and text.startswith(ACCESS_TOKEN)
+        len(text) == len(prefix) + _RANDOM_LENGTH + _CHECKSUM_LENGTH
+        and text.startswith(prefix)
         and text.isascii()
         and text == _with_checksum(text[:-_CHECKSUM_LENGTH])
     )

@@ -22,6 +22,7 @@ _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 _SAME_FOR_ALL = {**_NOSNIFF, "Cache-Control": "public, max-age=300"}
 # Names the host of the request: from a shared cache, another caller would get the address that someone chose.
 _BY_HOST = {**_NOSNIFF, "Cache-Control": "no-store", "Vary": "Host"}
+METADATA_PATH = "/.well-known/oauth-authorization-server"  # of the authorization server (RFC 8414)
 
 
 class Discovery:

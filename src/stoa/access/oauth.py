@@ -23,7 +23,7 @@ from stoa.access.contract import (
     UnsupportedGrantType,
 )
 from stoa.access.credentials import is_access_token, keyed_hash, keyed_hashes, new_access_token
-from stoa.access.discovery import Discovery
+from stoa.access.discovery import METADATA_PATH, Discovery
 from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, Client
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
@@ -59,7 +59,7 @@ def routes(database: Database, access: Access, settings: Settings) -> list[Route
         Route("/oauth/token", endpoints.responding(TokenEndpoints.issue), methods=["POST"]),
         Route("/oauth/revoke", endpoints.responding(TokenEndpoints.revoke), methods=["POST"]),
         Route("/oauth/introspect", endpoints.responding(TokenEndpoints.introspect), methods=["POST"]),
-        Route("/.well-known/oauth-authorization-server", discovery.authorization_server),
+        Route(METADATA_PATH, discovery.authorization_server),
         Route(resource, discovery.protected_resource),
         Route(f"{resource}{PREFIX}", discovery.protected_resource),
         Route(f"{resource}/stores/{{handle}}{PREFIX}", discovery.protected_resource),

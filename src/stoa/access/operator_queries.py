@@ -109,6 +109,7 @@ LIST_KEYS = Query(
 ADD_KEY = Command("INSERT INTO app_keys (app_id, kid, algorithm, jwk) VALUES ($1, $2, $3, $4)", unbound=_OPERATOR)
 REMOVE_KEY = Command("DELETE FROM app_keys WHERE app_id = $1 AND kid = $2", unbound=_OPERATOR)
 DROP_KEYS = Command("DELETE FROM app_keys WHERE app_id = $1", unbound=_OPERATOR)
+DROP_DEPLOY_TOKENS = Command("DELETE FROM deploy_tokens WHERE app_id = $1", unbound=_OPERATOR)
 DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unbound=_OPERATOR)
 END_APP_ENDPOINTS = Command(
     "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",

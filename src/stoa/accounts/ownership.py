@@ -102,7 +102,7 @@ async def register_app(
 
 
 async def change_listing(
-    by: Operator, account_id: int, app: OwnedApp, name: str, homepage: str, reasons: Mapping[str, str]
+    by: Operator, account_id: int | None, app: App | OwnedApp, name: str, homepage: str, reasons: Mapping[str, str]
 ) -> App:
     """Change an app's listing and scopes; the account's development stores grant new scopes immediately."""
     check_listing(homepage, reasons)

@@ -100,8 +100,8 @@ def metadata_of(shown: str) -> Metadata:
     }
 
 
-def section_start(app_id: int) -> str:
-    """The start of an app's section. Without it, the keys of the section are visible."""
+def section_start(app_id: int | None) -> str:
+    """The start of an app's section. Without it, the keys of the section are visible. An operator has no section."""
     return f"{_BEGIN}{app_id}:"
 
 

@@ -50,9 +50,9 @@ async def list_customers(call: Call, query: ListQuery) -> Page[Customer]:
 
     Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your app and the
     shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`: an erased customer is
-    returned as `{id, deleted_at, version}`.
+    returned as `{id, deleted_at, updated_at, version}`.
     """
-    section = section_start(call.caller.app_id)
+    section = section_start(call.app_id)
     page = await list_page(call.db, call.store_id, queries.LISTING, _for_caller(query, call), caller=section)
     page.docs = [only_shared(doc) for doc in page.docs]
     return page
@@ -243,8 +243,7 @@ def _for_caller(query: ListQuery, call: Call) -> ListQuery:
     if "metadata" in sent:
         pairs: dict[str, str] = msgspec.json.decode(sent["metadata"])
         wanted = [
-            entry_term(call.store_id, rules.owner_of(key, call.caller.app_id), key, value)
-            for key, value in pairs.items()
+            entry_term(call.store_id, rules.owner_of(key, call.app_id), key, value) for key, value in pairs.items()
         ]
         query = query.with_filter("metadata", terms.exactly(wanted))
     if "consent" in sent or "accepts_marketing" in sent:

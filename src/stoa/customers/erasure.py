@@ -8,7 +8,7 @@ import msgspec
 
 from stoa.customers.contract import email_key
 from stoa.customers.phones import e164
-from stoa.db.documents import fields_of, head_of
+from stoa.db.documents import TOMBSTONE, fields_of, head_of
 from stoa.db.query import Command, Executor, Query
 from stoa.events.outbox import Cause
 
@@ -80,11 +80,7 @@ class ErasedCustomer(msgspec.Struct):
     doc: str
 
 
-TOMBSTONE = Query(
-    ErasedCustomer,
-    """SELECT version, customer_document(id, version, deleted_at, head, shown, tail) AS doc
-         FROM customers WHERE store_id = $1 AND id = $2""",
-)
+ERASED = Query(ErasedCustomer, f"SELECT version, {TOMBSTONE} AS doc FROM customers WHERE store_id = $1 AND id = $2")
 
 
 async def identify(db: Executor, store_id: int, customer_id: int, head: str, cause: Cause) -> Person:

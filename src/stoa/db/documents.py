@@ -9,7 +9,8 @@ import msgspec
 from stoa.db.query import json_of
 
 # The document of a deleted row, as SQL.
-TOMBSTONE = """'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","version":' || version || '}'"""
+TOMBSTONE = """'{"id":' || id || ',"deleted_at":"' || rfc3339(deleted_at) || '","updated_at":"' || rfc3339(updated_at)
+    || '","version":' || version || '}'"""
 
 _decoder = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 

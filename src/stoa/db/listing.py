@@ -11,7 +11,7 @@ from stoa.db.query import Executor
 
 # With a parameter as its limit, PostgreSQL plans a list again for each request, because it cannot compare the cost of a general
 # plan. Lists with one of these page sizes and without filters have the limit in their statement.
-USUAL_PAGES = frozenset({50, 100, 250, 1000})
+USUAL_PAGES = frozenset({50, 100, 250, 500, 1000})
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -24,7 +24,9 @@ class Shape(msgspec.Struct, frozen=True):
     offset: bool = False
     deleted: bool = False
     joined: str = ""  # return all documents as one text, joined by this character
-    counted: bool = True  # also return the total
+    counted: bool = (
+        True  # also return the total; without it, the documents are rows, which the server sends as it reads them
+    )
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
     limit: int = 0  # the rows to read, if the statement contains their number
 
@@ -82,6 +84,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         callers = (caller,) if self.depends_on_caller else ()
         offset = (skip,) if shape.offset else ()
         rows = await db.fetch(_compose(self, shape), store_id, *limits, *callers, *values, *after, *offset)
+        if not shape.counted:
+            return _uncounted(rows, limit, len(shape.sort))
         total, docs, last_bytes, *keys = rows[0]
         if docs is None:
             return Rows([], [[] for _ in keys], total, more=False)
@@ -97,6 +101,12 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
             for column in keys:
                 column.reverse()
         return Rows(docs, keys, total, more)
+
+
+def _uncounted(rows: Sequence[Sequence[Any]], limit: int, keys: int) -> Rows:
+    """The page of a statement that returns its documents as rows."""
+    kept = rows[:limit]
+    return Rows([row[0] for row in kept], [[row[1 + i] for row in kept] for i in range(keys)], 0, len(rows) > limit)
 
 
 _SEARCH = "@@"
@@ -149,9 +159,7 @@ def _compose(listing: Listing, shape: Shape) -> str:
         documents = f"convert_to(string_agg(doc, '{shape.joined}'), 'UTF8'), (array_agg(octet_length(doc)))[{limit}]"
     else:
         documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
-    if not shape.counted:
-        total = "SELECT 0::bigint"
-    elif listing.counted_as and not shape.filters and not shape.deleted:
+    if listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
@@ -162,6 +170,8 @@ def _compose(listing: Listing, shape: Shape) -> str:
         # and then sort the matches, which the exact total has to visit anyway.
         matches = f"(SELECT * FROM {listing.table} WHERE {' AND '.join(conditions)} OFFSET 0) matches"
         source = f"(SELECT * FROM {matches} {ordered}) source"
+    if not shape.counted:
+        return f"SELECT convert_to({document}, 'UTF8'), {keys} FROM {source}"
     return f"SELECT ({total}), {documents}, {key_arrays} FROM (SELECT {document} AS doc, {keys} FROM {source}) page"
 
 

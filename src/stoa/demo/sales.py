@@ -1,4 +1,4 @@
-"""Places the sample orders of a store, and moves each to the status that its file specifies."""
+"""Places the sample orders of a store, and moves each to the status that its file specifies; stores those of its old shop."""
 
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -11,16 +11,21 @@ from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.orders.bodies import NewOrder, StatusChange
 from stoa.orders.endpoints import create_order
+from stoa.orders.historical_bodies import HistoricalOrder
+from stoa.orders.moving import move_orders
 from stoa.orders.status import update_order_status
 from stoa.rest.body import convert, parse
 from stoa.rest.call import Call, NamedOperator, Store
+from stoa.rest.problems import Refusal
 
 _SAMPLE_DATA = NamedOperator("Sample data")
 
 
 async def sell(operator: Operator, store: Store, name: str) -> None:
-    """Place the orders of a file in a store without orders."""
-    for order in parse((files("stoa.demo") / name).read_bytes())["orders"]:
+    """Place the orders of a file in a store without orders; the historical ones come first, because they have lower numbers."""
+    sample = parse((files("stoa.demo") / name).read_bytes())
+    await _move(operator, store, sample.get("moved", []))
+    for order in sample["orders"]:
         days_ago, moves = order.pop("days_ago"), order.pop("moves")
         body = convert(order, NewOrder, digits=store.digits)
         body.placed_at = datetime.now(UTC) - timedelta(days=days_ago)
@@ -30,6 +35,14 @@ async def sell(operator: Operator, store: Store, name: str) -> None:
             for move in moves:
                 change = convert(_body_of(move, placed), StatusChange, digits=store.digits)
                 await update_order_status(_call(operator, store, db), placed["id"], change)
+
+
+async def _move(operator: Operator, store: Store, orders: list[dict[str, Any]]) -> None:
+    items = [(convert(order, HistoricalOrder, digits=store.digits), order) for order in orders]
+    async with operator.db.transaction() as db:
+        for moved in await move_orders(db, _call(operator, store, db), items, send_events=False):
+            if isinstance(moved, Refusal):
+                raise moved
 
 
 def _call(operator: Operator, store: Store, db: Executor) -> Call:

@@ -10,8 +10,8 @@ import msgspec
 
 # The reading order for a newcomer; other guides follow in alphabetical order.
 _READING_ORDER = (
-    "quickstart", "build-an-app", "authentication", "installing", "development-stores", "python-sdk", "typescript-sdk",
-    "testing-an-app", "agents",
+    "quickstart", "build-an-app", "app-file", "authentication", "installing", "development-stores", "python-sdk",
+    "typescript-sdk", "testing-an-app", "agents",
     "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "inventory", "imports", "exports", "moving",
     "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
 )  # fmt: skip

@@ -54,7 +54,7 @@ def timestamps(version: int = 1) -> Resource:
 
 def tombstone(resource_id: int, version: int = 2) -> EventExample:
     """The event of a deletion."""
-    data = {"id": resource_id, "deleted_at": UPDATED_AT, "version": version}
+    data = {"id": resource_id, "deleted_at": UPDATED_AT, "updated_at": UPDATED_AT, "version": version}
     return EventExample(resource_id, version, data)
 
 

@@ -19,9 +19,9 @@ from stoa.imports.commands import import_files
 from stoa.imports.contract import RowError
 from stoa.orders.historical_bodies import MOST_ORDERS, HistoricalOrder
 from stoa.orders.moving import NumberTaken, move_orders
-from stoa.rest.body import convert, parse
+from stoa.rest.body import JSON_BODY_BYTES, convert, parse
 from stoa.rest.call import Call, NamedOperator, Store
-from stoa.rest.problems import Fault, Refusal, ValidationFailed
+from stoa.rest.problems import Fault, PayloadTooLarge, Refusal, ValidationFailed
 
 SHOWN_ERRORS = 100
 _OPERATOR = NamedOperator("an operator")
@@ -135,7 +135,7 @@ async def _move_lines(
         if not isinstance(by.db, Database):
             raise TypeError("an import needs a connection pool, because it runs its own transactions")
         moved = await by.db.in_transaction(lambda db: _move(by, store, db, list(items.values()), run))
-        for number, (_, result) in zip(items, moved, strict=True):
+        for number, result in zip(items, moved, strict=True):
             if isinstance(result, Refusal):
                 refused[number] = result
             else:
@@ -162,6 +162,8 @@ async def _move(
 
 
 def _members(line: bytes) -> dict[str, Any]:
+    if len(line) > JSON_BODY_BYTES:
+        raise PayloadTooLarge(f"An order may have at most {JSON_BODY_BYTES:,} bytes, as in a request.")
     value = parse(line)
     if not isinstance(value, dict):
         fault = Fault("", "invalid_type", "must be an object")

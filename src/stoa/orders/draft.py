@@ -213,6 +213,8 @@ class VariantMembers(msgspec.Struct):
     option_values: dict[str, str]
     track_inventory: bool
     weight: Decimal | None
+    requires_shipping: bool | None = None  # None: as the product
+    taxable: bool | None = None
 
 
 class ProductMembers(msgspec.Struct):
@@ -228,12 +230,11 @@ _variant_decoder = msgspec.json.Decoder(VariantMembers)
 _product_decoder = msgspec.json.Decoder(ProductMembers)
 
 
-def variant_of(offer: Offer) -> VariantMembers:
-    return _variant_decoder.decode("{" + offer.head[1:] + "}")
+class Snapshot(msgspec.Struct):
+    """What a line item copies from a variant and its product."""
 
-
-def product_of(offer: Offer) -> ProductMembers:
-    return _product_decoder.decode("{" + offer.product_head[1:] + "}")
+    variant: VariantMembers
+    product: ProductMembers
 
 
 class Offers:
@@ -242,6 +243,16 @@ class Offers:
     def __init__(self, found: Sequence[Offer]) -> None:
         self.by_id = {offer.id: offer for offer in found}
         self.by_sku: dict[str | None, Offer] = {offer.sku: offer for offer in found}
+        self._snapshots: dict[int, Snapshot] = {}
+
+    def snapshot(self, offer: Offer) -> Snapshot:
+        """The members of the variant and its product; decoded once, however many line items order it."""
+        known = self._snapshots.get(offer.id)
+        if known is None:
+            variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
+            product = _product_decoder.decode("{" + offer.product_head[1:] + "}")
+            known = self._snapshots[offer.id] = Snapshot(variant, product)
+        return known
 
     def available(self) -> dict[int, int]:
         """The available units of each variant that may run out."""
@@ -296,7 +307,7 @@ def price(store: Store, wanted: Sequence[NewLine], offers: Offers, *, prices_inc
         if faults or unit_price is None:
             priced.faults.extend(faults)
             continue
-        state = _custom_line(line) if offer is None else _line(line, offer)
+        state = _custom_line(line) if offer is None else _line(line, offer, offers.snapshot(offer))
         state.unit_price, state.prices_include_tax = unit_price, prices_include_tax
         if amounts is None:
             state.discount_total = _minor(line.discount_total, store.digits)
@@ -343,8 +354,8 @@ async def offers_for(db: Executor, store: Store, variant_ids: Sequence[int], sku
     return Offers(await queries.OFFERS.all(db, store.id, list(variant_ids), list(skus)))
 
 
-def _line(line: NewLine, offer: Offer) -> LineState:
-    variant, product = variant_of(offer), product_of(offer)
+def _line(line: NewLine, offer: Offer, known: Snapshot) -> LineState:
+    variant, product = known.variant, known.product
     weight = product.weight if variant.weight is None else variant.weight
     return LineState(
         id=0,
@@ -356,8 +367,8 @@ def _line(line: NewLine, offer: Offer) -> LineState:
         option_values=variant.option_values,
         quantity=line.quantity,
         metadata=line.metadata,
-        requires_shipping=product.requires_shipping,
-        taxable=product.taxable,
+        requires_shipping=product.requires_shipping if variant.requires_shipping is None else variant.requires_shipping,
+        taxable=product.taxable if variant.taxable is None else variant.taxable,
         location=line.location,
         weight=weight,
         weight_unit=product.weight_unit if weight is not None else None,

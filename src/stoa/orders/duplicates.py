@@ -10,7 +10,7 @@ from stoa.orders import queries
 from stoa.orders.bodies import NewCopy
 from stoa.orders.contract import Order
 from stoa.orders.documents import NO_CONTACT, LineState, OrderState, author_of
-from stoa.orders.draft import Offers, offers_for, variant_of
+from stoa.orders.draft import Offers, offers_for
 from stoa.orders.events import OrderCreated, OrderDuplicated
 from stoa.orders.examples import NEW_COPY
 from stoa.orders.insert import Placement
@@ -103,7 +103,7 @@ def copy_of(original: OrderState, body: NewCopy, offers: Offers) -> tuple[OrderS
             continue
         copy = msgspec.structs.replace(line, fulfilled_quantity=0, returned_quantity=0, location=None, allocations=[])
         if offer is not None:
-            copy.sku, copy.tracked = offer.sku, variant_of(offer).track_inventory
+            copy.sku, copy.tracked = offer.sku, offers.snapshot(offer).variant.track_inventory
         if body.reprice:
             copy.unit_price = offer.price if offer is not None else line.unit_price
             copy.discount_total, copy.discounts, copy.tax_total, copy.tax_lines = 0, [], 0, []

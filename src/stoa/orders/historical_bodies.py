@@ -17,6 +17,7 @@ from stoa.rest.fields import Name, Short
 from stoa.rest.scopes import requires
 
 MOST_ORDERS = 100
+MOST_LINES_TOGETHER = 2_000  # of the orders in one call, which one transaction stores
 IMPORT_ORDERS = "orders:import"
 LARGEST_NUMBER = 10**12 - 1
 LineIndex = Annotated[
@@ -173,7 +174,8 @@ class HistoricalOrders(msgspec.Struct, forbid_unknown_fields=True):
     items: Annotated[
         list[HistoricalOrder],
         Meta(
-            description="The orders, stored in this order.", extra_json_schema={"minItems": 1, "maxItems": MOST_ORDERS}
+            description=f"The orders, stored in this order; at most {MOST_LINES_TOGETHER:,} line items together.",
+            extra_json_schema={"minItems": 1, "maxItems": MOST_ORDERS},
         ),
     ]
     send_events: Annotated[bool, _SEND_EVENTS] = False

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -13,7 +13,14 @@ from stoa.orders.balances import PaymentMark
 from stoa.orders.contract import HOLDING, OrderNotPaid, PaymentAlreadyRecorded
 from stoa.orders.documents import LineState, OrderState, time_text
 from stoa.orders.draft import unknown_location
-from stoa.orders.historical_bodies import HistoricalOrder, PastFulfillment, PastPayment, PastRefund
+from stoa.orders.historical_bodies import (
+    HistoricalOrder,
+    PastFulfillment,
+    PastPayment,
+    PastPortion,
+    PastRefund,
+    PastRefundLine,
+)
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import (
     FulfilledUnits,
@@ -28,6 +35,9 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK_SKEW = timedelta(minutes=5)
 _ENDED = ("shipped", "delivered", "completed", "returned")  # in which nothing is left to be shipped
 _MARKS = frozenset(get_args(PaymentMark))
+
+
+Portion = TypeVar("Portion", PastPortion, PastRefundLine)
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -94,10 +104,10 @@ def _add_fulfillments(order: OrderState, body: HistoricalOrder, locations: Colle
         if each.location is not None and each.location not in locations:
             faults.append(unknown_location(f"{at}/location"))
         units: list[FulfilledUnits] = []
-        for line, quantity in _portions(order, each.line_items, at, faults):
-            line.fulfilled_quantity += quantity
-            allocations = [Allocation(each.location, quantity)] if each.location is not None else []
-            units.append(FulfilledUnits(line.id, quantity, allocations))
+        for line, given in _portions(order, each.line_items, at, faults):
+            line.fulfilled_quantity += given.quantity
+            allocations = [Allocation(each.location, given.quantity)] if each.location is not None else []
+            units.append(FulfilledUnits(line.id, given.quantity, allocations))
         order.fulfillments = [*order.fulfillments, _fulfillment(n + 1, each, units)]
     for index, line in enumerate(order.lines):
         if line.fulfilled_quantity > line.quantity:
@@ -146,9 +156,9 @@ def _return_units(order: OrderState, body: HistoricalOrder) -> Iterator[Fault]:
 
 
 def _portions(
-    order: OrderState, portions: Sequence[Any], at: str, faults: list[Fault]
-) -> Iterator[tuple[LineState, int]]:
-    """The line items that a record names, with their units."""
+    order: OrderState, portions: Sequence[Portion], at: str, faults: list[Fault]
+) -> Iterator[tuple[LineState, Portion]]:
+    """The portions of a record, each with the line item that it names."""
     seen: set[int] = set()
     for n, each in enumerate(portions):
         pointer = f"{at}/line_items/{n}/line_item"
@@ -158,7 +168,7 @@ def _portions(
             faults.append(Fault(pointer, "invalid_format", "must not be repeated"))
         else:
             seen.add(each.line_item)
-            yield order.lines[each.line_item], each.quantity
+            yield order.lines[each.line_item], each
 
 
 # --- money -----------------------------------------------------------------------------------------------------------
@@ -174,15 +184,13 @@ def _add_refunds(order: OrderState, body: HistoricalOrder, origin: Origin) -> li
     for n, each in enumerate(body.refunds):
         at, digits = f"/refunds/{n}", origin.digits
         amount, shipping = _minor(each.amount, digits), _minor(each.shipping_amount, digits)
-        by_index = {given.line_item: given for given in each.line_items}
         units: list[RefundedUnits] = []
-        for line, quantity in _portions(order, each.line_items, at, faults):
-            given = by_index[order.lines.index(line)]
-            refunded[line.id] = refunded.get(line.id, 0) + quantity
-            units.append(RefundedUnits(line.id, quantity, _minor(given.amount, digits), given.restock))
+        for line, given in _portions(order, each.line_items, at, faults):
+            refunded[line.id] = refunded.get(line.id, 0) + given.quantity
+            units.append(RefundedUnits(line.id, given.quantity, _minor(given.amount, digits), given.restock))
             if refunded[line.id] > line.quantity:
                 words = f"must be at most {line.quantity}, the units of the line item, in all refunds"
-                index = each.line_items.index(given)
+                index = next(n for n, other in enumerate(each.line_items) if other is given)
                 faults.append(Fault(f"{at}/line_items/{index}/quantity", "out_of_range", words))
         if shipping > amount or (units and shipping + sum(unit.amount for unit in units) != amount):
             words = "must be the sum of the amounts of line_items and shipping_amount"
@@ -239,18 +247,20 @@ def _payment_faults(order: OrderState, body: HistoricalOrder, digits: int) -> It
     wanted = body.payment_status
     if wanted in _MARKS and not body.payments:
         order.payment_mark = wanted  # pyright: ignore[reportAttributeAccessIssue] - the line above checks it
-    if wanted is not None and wanted != order.payment_status:
-        words = f"must be {order.payment_status}, which follows from the payments and refunds"
-        yield Fault("/payment_status", "illegal_transition", words, {"expected": order.payment_status})
+    figures = order.figures
+    status = figures.payment_status(order.payment_mark)
+    if wanted is not None and wanted != status:
+        words = f"must be {status}, which follows from the payments and refunds"
+        yield Fault("/payment_status", "illegal_transition", words, {"expected": status})
     for name, given, sum_ in (
-        ("amount_paid", body.amount_paid, order.amount_paid),
-        ("amount_refunded", body.amount_refunded, order.amount_refunded),
+        ("amount_paid", body.amount_paid, figures.paid),
+        ("amount_refunded", body.amount_refunded, figures.refunded),
     ):
         if given is not None and _minor(given, digits) != sum_:
             expected = money.to_text(sum_, digits)
             yield Fault(f"/{name}", "total_mismatch", f"must be {expected} or omitted", {"expected": expected})
-    if order.status == "completed" and order.figures.due:
-        words = f"must not be completed while {money.to_text(order.figures.due, digits)} is due"
+    if order.status == "completed" and figures.due:
+        words = f"must not be completed while {money.to_text(figures.due, digits)} is due"
         yield Fault("/status", OrderNotPaid.code, words)
 
 

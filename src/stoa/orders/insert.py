@@ -13,7 +13,7 @@ from stoa.events.outbox import Event
 from stoa.ids import new_id
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, settle
-from stoa.orders.contract import HOLDING, DuplicateReason
+from stoa.orders.contract import HOLDING, DuplicateReason, Order
 from stoa.orders.documents import (
     LineState,
     OrderState,
@@ -32,7 +32,7 @@ from stoa.orders.events import Changes
 from stoa.orders.rules import Traits, contribution
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call, Store
-from stoa.rest.endpoint import One
+from stoa.rest.endpoint import Created
 from stoa.rest.group_commit import RefusedCalls
 from stoa.rest.problems import Fault, Refusal
 
@@ -127,7 +127,7 @@ async def lock_levels(
     return Levels(await queries.LOCK_LEVELS.all(db, store_id, list(customers), list(products), list(variants)))
 
 
-async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[One[Any]]:
+async def insert(db: Executor, store: Store, moment: datetime, placements: Sequence[Placement]) -> list[Parts]:
     """Store numbered orders and reserve their stock, all or none; raises RefusedCalls for orders that cannot be stored."""
     parts = [parts_of(each.order, store.digits) for each in placements]
     _check_sizes(placements, parts)
@@ -147,11 +147,13 @@ async def insert(db: Executor, store: Store, moment: datetime, placements: Seque
         if not refusals:
             raise StaleTransaction("units were moved to another location")
         raise RefusedCalls(refusals)
-    now = time_text(moment)
-    return [
-        One(document(each.order, part, tail_of(each.order.suspected_duplicates, now, FIRST_VERSION)), FIRST_VERSION)
-        for each, part in zip(placements, parts, strict=True)
-    ]
+    return parts
+
+
+def created(order: OrderState, parts: Parts, moment: datetime) -> Created[Order]:
+    """The response to the request that placed an order."""
+    tail = tail_of(order.suspected_duplicates, time_text(moment), FIRST_VERSION)
+    return Created(document(order, parts, tail), FIRST_VERSION, f"/orders/{order.id}")
 
 
 def _check_sizes(placements: Sequence[Placement], parts: Sequence[Parts]) -> None:
@@ -179,7 +181,7 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
 def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.OrderRow:
     order = placement.order
     return input_rows.OrderRow(
-        **msgspec.structs.asdict(order_columns(order, placement.traits, parts, store.id)),
+        **order_columns(order, placement.traits, parts, store.id),
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
         duplicate_of=order.duplicate_of,
@@ -187,26 +189,26 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.O
     )
 
 
-def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> input_rows.OrderColumns:
-    """The columns of an order that every write stores."""
-    return input_rows.OrderColumns(
-        id=order.id,
-        external_id=order.external_id,
-        status=order.status,
-        payment_status=order.payment_status,
-        customer_id=order.customer_id,
-        email=traits.email,
-        phone=traits.phone,
-        total=traits.total,
-        suspected_duplicates=order.suspected_duplicates,
-        basket=hex_bytes(traits.basket),
-        address=hex_bytes(traits.address) if traits.address is not None else None,
-        head=parts.head,
-        lines=parts.lines,
-        person=parts.person,
-        edition=input_rows.EDITION,
-        terms=terms_of(order, store_id),
-    )
+def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> dict[str, Any]:
+    """The columns of an order that every write stores, as `OrderColumns` declares them."""
+    return {
+        "id": order.id,
+        "external_id": order.external_id,
+        "status": order.status,
+        "payment_status": order.payment_status,
+        "customer_id": order.customer_id,
+        "email": traits.email,
+        "phone": traits.phone,
+        "total": traits.total,
+        "suspected_duplicates": order.suspected_duplicates,
+        "basket": hex_bytes(traits.basket),
+        "address": hex_bytes(traits.address) if traits.address is not None else None,
+        "head": parts.head,
+        "lines": parts.lines,
+        "person": parts.person,
+        "edition": input_rows.EDITION,
+        "terms": terms_of(order, store_id),
+    }
 
 
 def _placement_row(placement: Placement) -> input_rows.PlacementRow:

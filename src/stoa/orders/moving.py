@@ -1,5 +1,6 @@
 """Stores historical orders: one pipeline over a list of orders, from request bodies to stored documents."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,21 +14,29 @@ from stoa.events.outbox import Cause
 from stoa.orders import queries
 from stoa.orders.bodies import READ_CUSTOMERS
 from stoa.orders.contract import Order
-from stoa.orders.documents import OrderState, actor_of, document, parts_of, tail_of, time_text
+from stoa.orders.documents import OrderState, Parts, actor_of, document, parts_of, tail_of, time_text
 from stoa.orders.draft import Offers, draft, external_id_taken, offers_of
 from stoa.orders.events import OrderCreated
-from stoa.orders.historical_bodies import MOST_ORDERS, HistoricalLine, HistoricalOrder, HistoricalOrders
+from stoa.orders.historical_bodies import (
+    MOST_LINES_TOGETHER,
+    MOST_ORDERS,
+    HistoricalLine,
+    HistoricalOrder,
+    HistoricalOrders,
+)
 from stoa.orders.history import Origin, add_history
-from stoa.orders.insert import Placement, insert
+from stoa.orders.insert import Placement, created, insert
 from stoa.orders.line_items import NewLine
 from stoa.orders.placement import Outcome, customers_of, placing
 from stoa.orders.rules import traits_of
 from stoa.products.stock_locations import active_locations
-from stoa.rest.batch import Batch, done, failed, numbered
+from stoa.rest.batch import Batch, TooManyItems, done, failed, numbered
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.checks import validation_failed
-from stoa.rest.endpoint import Created, One
+from stoa.rest.endpoint import One
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
+
+LONG_ORDER = 50  # line items; drafting more takes milliseconds
 
 
 class NumberTaken(Refusal):
@@ -42,6 +51,7 @@ class Moved(msgspec.Struct):
     body: HistoricalOrder
     order: OrderState
     customer: FoundCustomer | None
+    stored: tuple[Parts, datetime] | None = None  # what the database has of it, and since when; None: a dry run
 
 
 async def move(db: Executor, call: Call, body: HistoricalOrder | HistoricalOrders) -> Outcome | Batch[Order]:
@@ -55,14 +65,15 @@ place_all = placing(move)
 
 
 async def _move_one(db: Executor, call: Call, body: HistoricalOrder) -> Outcome:
-    [(order, result)] = await move_orders(db, call, [(body, call.patch)], send_events=body.send_events)
-    if isinstance(result, Refusal) or order is None:
-        return result
-    if not order.id:  # a dry run
+    [moved] = await move_orders(db, call, [(body, call.patch)], send_events=body.send_events)
+    if isinstance(moved, Refusal):
+        return moved
+    order = moved.order
+    if moved.stored is None:
         call.subject = Subject("contact") if order.customer_id is None else Subject("customer", order.customer_id)
-        return result
+        return _unstored(call, order)
     call.subject = Subject("order", order.id)
-    return Created(result.doc, result.version, f"/orders/{order.id}")
+    return created(order, *moved.stored)
 
 
 async def _move_many(db: Executor, call: Call, body: HistoricalOrders) -> Batch[Order] | Refusal:
@@ -78,31 +89,28 @@ async def _move_many(db: Executor, call: Call, body: HistoricalOrders) -> Batch[
         items = numbered(body.items, call.refused_items, MOST_ORDERS)
     except Refusal as refusal:
         return refusal
+    if sum(len(item.line_items) for item in body.items) > MOST_LINES_TOGETHER:
+        words = f"The orders of a batch may have at most {MOST_LINES_TOGETHER:,} line items together."
+        return TooManyItems(words, max_line_items=MOST_LINES_TOGETHER)
     sent = call.patch["items"]
-    valid = {index: item for index, item in items if not isinstance(item, Refusal)}
+    valid = {index: (item, sent[index]) for index, item in items if not isinstance(item, Refusal)}
     moved = dict(
-        zip(
-            valid,
-            await move_orders(
-                db, call, [(item, sent[index]) for index, item in valid.items()], send_events=body.send_events
-            ),
-            strict=True,
-        )
+        zip(valid, await move_orders(db, call, list(valid.values()), send_events=body.send_events), strict=True)
     )
     results: list[Any] = []
     for index, item in items:
-        order, result = (None, item) if isinstance(item, Refusal) else moved[index]
+        result = item if isinstance(item, Refusal) else moved[index]
         if isinstance(result, Refusal):
             results.append(failed(index, result))
         else:
-            results.append(done(index, "created", (order and order.id) or None, None))
+            results.append(done(index, "created", result.order.id if result.stored else None, None))
     return Batch(results)
 
 
 async def move_orders(
     db: Executor, call: Call, items: Sequence[tuple[HistoricalOrder, Mapping[str, Any]]], *, send_events: bool
-) -> list[tuple[OrderState | None, One[Any] | Refusal]]:
-    """Store those orders that nothing contradicts; returns each with its document, or why it is refused."""
+) -> list[Moved | Refusal]:
+    """Store those orders that nothing contradicts; returns each as it is stored, or why it is refused."""
     if not items:
         return []
     bodies = [body for body, _ in items]
@@ -113,28 +121,24 @@ async def move_orders(
     drawn = await queries.NEW_ORDER_IDS.one(db, len(bodies), sum(len(body.line_items) for body in bodies))
     order_ids, line_ids = iter(drawn.order_ids), iter(drawn.line_ids)
     origin = Origin(actor_of(call), datetime.now(UTC), locations, call.store.digits)
-    outcomes: list[tuple[OrderState | None, One[Any] | Refusal] | None] = []
-    accepted: dict[int, Moved] = {}
-    for index, ((body, sent), customer) in enumerate(zip(items, customers, strict=True)):
+    outcomes: list[Moved | Refusal] = []
+    for (body, sent), customer in zip(items, customers, strict=True):
         ids = [next(line_ids) for _ in body.line_items]
         try:
             taken.check(body)
             order = _order(call, body, sent, offers, customer, locations, ids, origin)
         except Refusal as refusal:
-            outcomes.append((None, refusal))
+            outcomes.append(refusal)
             continue
         order.id, order.number = next(order_ids), body.number or 0
         taken.add(order)
-        accepted[index] = Moved(body, order, customer)
-        outcomes.append(None)
-    stored: list[One[Any]] = []
-    if call.parameters.get("dry_run"):
-        stored = [_unstored(call, each.order, origin.now) for each in accepted.values()]
-    elif accepted:
-        stored = await _store(db, call, list(accepted.values()), send_events=send_events)
-    for (index, moved), result in zip(accepted.items(), stored, strict=True):
-        outcomes[index] = moved.order, result
-    return [each for each in outcomes if each is not None]
+        outcomes.append(Moved(body, order, customer))
+        if len(order.lines) > LONG_ORDER:
+            await asyncio.sleep(0)  # the requests of others are served in between
+    accepted = [each for each in outcomes if isinstance(each, Moved)]
+    if accepted and not call.parameters.get("dry_run"):
+        await _store(db, call, accepted, send_events=send_events)
+    return outcomes
 
 
 async def _locations(db: Executor, store: Store, bodies: Sequence[HistoricalOrder]) -> Collection[str]:
@@ -175,13 +179,11 @@ def _order(
 
 def _line(given: HistoricalLine, offers: Offers) -> NewLine:
     """The line item to price: of the variant that it names, or a custom one if the store has no such variant."""
-    fields: dict[str, Any] = {name: getattr(given, name) for name in NewLine.__struct_fields__}
-    known = given.variant_id in offers.by_id or (given.sku is not None and given.sku in offers.by_sku)
-    if known:
-        fields |= dict.fromkeys(("name", "requires_shipping", "taxable"))
-    elif given.name is not None:
-        fields |= dict.fromkeys(("variant_id", "sku"))
-    return NewLine(**fields)
+    if given.variant_id in offers.by_id or (given.sku is not None and given.sku in offers.by_sku):
+        return msgspec.structs.replace(given, name=None, requires_shipping=None, taxable=None)
+    if given.name is not None:
+        return msgspec.structs.replace(given, variant_id=None, sku=None)
+    return given
 
 
 def _keep(line: Any, given: HistoricalLine) -> None:
@@ -192,7 +194,7 @@ def _keep(line: Any, given: HistoricalLine) -> None:
             setattr(line, name, value)
 
 
-def _unstored(call: Call, order: OrderState, now: datetime) -> One[Any]:
+def _unstored(call: Call, order: OrderState) -> One[Any]:
     """The order as a dry run shows it: without ids and version, and as for new orders without what the caller may not know."""
     order.id = 0
     for line in order.lines:
@@ -200,7 +202,9 @@ def _unstored(call: Call, order: OrderState, now: datetime) -> One[Any]:
     if not call.may(READ_CUSTOMERS):
         order.customer_id = None
     meta = msgspec.json.encode({"dry_run": True, "suspected_duplicates": []})
-    return One(document(order, parts_of(order, call.store.digits), tail_of(0, time_text(now), 0)), 0, meta=meta)
+    return One(
+        document(order, parts_of(order, call.store.digits), tail_of(0, time_text(datetime.now(UTC)), 0)), 0, meta=meta
+    )
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------
@@ -239,7 +243,7 @@ async def _taken(db: Executor, store_id: int, bodies: Sequence[HistoricalOrder])
 # --- storing ---------------------------------------------------------------------------------------------------------
 
 
-async def _store(db: Executor, call: Call, moved: Sequence[Moved], *, send_events: bool) -> list[One[Any]]:
+async def _store(db: Executor, call: Call, moved: Sequence[Moved], *, send_events: bool) -> None:
     """Create the customers that are new, number the orders, and store all of them in one call."""
     await _create_customers(db, call, moved, send_events=send_events)
     placements = [
@@ -260,11 +264,13 @@ async def _store(db: Executor, call: Call, moved: Sequence[Moved], *, send_event
     for number, order in enumerate(unnumbered, raised.last - len(unnumbered) + 1):
         order.number = number
     try:
-        return await insert(db, call.store, raised.moment, placements)
+        stored = await insert(db, call.store, raised.moment, placements)
     except PostgresError as error:
         if violates(error, "orders_external_id_key") or violates(error, "orders_number_key"):
             raise StaleTransaction("another order has taken the number or external id") from error
         raise
+    for each, parts in zip(moved, stored, strict=True):
+        each.stored = parts, raised.moment
 
 
 async def _create_customers(db: Executor, call: Call, moved: Sequence[Moved], *, send_events: bool) -> None:

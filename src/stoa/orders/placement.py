@@ -23,7 +23,7 @@ from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.historical_bodies import HISTORICAL
 from stoa.orders.holds import hold_orders
-from stoa.orders.insert import Placement, Suspect, allocate, insert, number
+from stoa.orders.insert import Placement, Suspect, allocate, created, insert, number
 from stoa.orders.rules import Traits, likeness, traits_of
 from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
 from stoa.rest.call import Call, Store, Subject
@@ -336,9 +336,7 @@ async def _store(db: Executor, placements: Sequence[Placement], *, elsewhere: bo
         if len(placements) == 1 and sqlstate(error) == OUT_OF_RANGE:
             raise RefusedCalls({call: customer_sum_too_large(call)}) from error
         raise
-    return [
-        Created(one.doc, one.version, f"/orders/{each.order.id}") for each, one in zip(placements, stored, strict=True)
-    ]
+    return [created(each.order, parts, moment) for each, parts in zip(placements, stored, strict=True)]
 
 
 async def _lock_customers(db: Executor, dry_runs: Sequence[Placement]) -> None:

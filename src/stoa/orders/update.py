@@ -149,7 +149,7 @@ async def update(call: Call, before: OrderState, order: OrderState, consequences
 def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> input_rows.ChangedOrderRow:
     (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
     return input_rows.ChangedOrderRow(
-        **msgspec.structs.asdict(order_columns(order, traits_of(order), parts, call.store_id)),
+        **order_columns(order, traits_of(order), parts, call.store_id),
         fulfillment_status=order.fulfillment_status,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
         customer_spent=spent - old_spent if order.customer_id is not None else 0,

@@ -70,6 +70,8 @@ class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
     external_id: ExternalId | None = None
     gtin: Gtin | None = None
+    requires_shipping: bool | None = None
+    taxable: bool | None = None
     metadata: Metadata = {}
     stock: SentStock = NewStock()
 
@@ -158,6 +160,8 @@ class VariantChanges(msgspec.Struct, forbid_unknown_fields=True):
     low_stock_threshold: Annotated[int, Meta(ge=0, le=1_000_000_000)] | UnsetType | None = UNSET
     external_id: ExternalId | UnsetType | None = UNSET
     gtin: Gtin | UnsetType | None = UNSET
+    requires_shipping: bool | UnsetType | None = UNSET
+    taxable: bool | UnsetType | None = UNSET
     metadata: MetadataChanges | UnsetType | None = UNSET
 
 
@@ -307,3 +311,5 @@ class VariantFields(msgspec.Struct, frozen=True):
     external_id: str | None = None
     metadata: dict[str, Any] = {}
     gtin: str | None = None
+    requires_shipping: bool | None = None
+    taxable: bool | None = None

@@ -208,6 +208,20 @@ class Variant(msgspec.Struct):
             description="The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several variants can have the same. Unlike `barcode`, it is always a valid GTIN."
         ),
     ] = None
+    requires_shipping: Annotated[
+        bool | None,
+        added(3),
+        Meta(
+            description="Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items copy it."
+        ),
+    ] = None
+    taxable: Annotated[
+        bool | None,
+        added(3),
+        Meta(
+            description="Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy it."
+        ),
+    ] = None
 
 
 class Level(msgspec.Struct):

@@ -54,6 +54,7 @@ def llms_text(document: Document, guides: Mapping[str, Guide], origin: str) -> s
         "",
         line("All of this in one file", "/llms-full.txt", "every guide, operation and event"),
         line("OpenAPI 3.1 document", "/openapi.json", "every operation, schema and event"),
+        line("OpenAPI 3.2 document", "/openapi-3.2.json", "the same, with the lines of the streams"),
         line("Postman collection", "/postman.json", "an example of every request"),
         line("API changelog", f"{_CHANGELOG}.md", "what each version added"),
     ]

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stoa.access.addresses import ServiceUrls, base_url
-from stoa.description import openapi_bytes
+from stoa.description import openapi_32_bytes, openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
 from stoa.reference.content import Content
@@ -82,6 +82,7 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
 
     return [
         Route("/openapi.json", serving(_description)),
+        Route("/openapi-3.2.json", serving(_description_32)),
         Route("/postman.json", serving(_postman)),
         Route("/llms.txt", serving(_llms)),
         Route("/llms-full.txt", serving(_llms_full)),
@@ -113,6 +114,11 @@ def _not_found(theme: str) -> Content:
 @kept(_MOST_COLLECTIONS)
 def _description(place: Place) -> Content:
     return Content.of(_placed(openapi_bytes().decode(), place).encode(), _JSON)
+
+
+@kept(_MOST_COLLECTIONS)
+def _description_32(place: Place) -> Content:
+    return Content.of(_placed(openapi_32_bytes().decode(), place).encode(), _JSON)
 
 
 @cache

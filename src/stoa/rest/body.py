@@ -167,34 +167,36 @@ def parse(raw: bytes) -> Any:
         raise MalformedJson(f"{error.msg} at line {error.lineno}, column {error.colno}.") from error
     except RecursionError as error:
         raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.") from error
-    if len(raw) > _SMALL or b"\\u" in raw or raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
-        _inspect(value, 1)
+    escaped = b"\\u" in raw
+    if escaped or len(raw) > _SMALL or raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+        _inspect(value, 1, escaped=escaped)
     return value
 
 
-def _inspect(value: Any, depth: int) -> None:
-    """Check a large or escaped body for depth, length, NUL and lone surrogates."""
-    if depth > MOST_DEPTH:
-        raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.")
+def _inspect(value: Any, depth: int, *, escaped: bool) -> None:
+    """Check a large body for depth and length, and one with escapes, which alone can contain them, for NUL and lone surrogates."""
     if isinstance(value, str):
-        _check_text(value)
-    elif isinstance(value, dict):
-        for key, member in value.items():  # pyright: ignore[reportUnknownVariableType]
-            _check_text(key)  # pyright: ignore[reportUnknownArgumentType]
-            _inspect(member, depth + 1)
-    elif isinstance(value, list):
-        if len(value) > _ITEMS:  # pyright: ignore[reportUnknownArgumentType]
+        if escaped and _FORBIDDEN.search(value):
+            raise MalformedJson("Text must not contain NUL characters or lone surrogates.")
+        return
+    if not isinstance(value, (dict, list)):
+        return
+    if value and depth >= MOST_DEPTH:
+        raise MalformedJson(f"JSON may be nested at most {MOST_DEPTH} levels deep.")
+    if isinstance(value, dict):
+        members = list(cast("dict[str, Any]", value).values())
+        if escaped:
+            members += cast("dict[str, Any]", value)
+    else:
+        members = cast("list[Any]", value)
+        if len(members) > _ITEMS:
             raise MalformedJson(f"An array may have at most {_ITEMS} items.")
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
-            _inspect(item, depth + 1)
+    for member in members:
+        if escaped or isinstance(member, (dict, list)):
+            _inspect(member, depth + 1, escaped=escaped)
 
 
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
-
-
-def _check_text(text: str) -> None:
-    if _FORBIDDEN.search(text):
-        raise MalformedJson("Text must not contain NUL characters or lone surrogates.")
 
 
 # --- declared types --------------------------------------------------------------------------------------------------

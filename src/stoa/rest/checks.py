@@ -149,12 +149,19 @@ def _struct(info: inspect.StructType) -> Check:
             return
         known = fields()
         members = cast("dict[str, Any]", value)
+        refused = False
         for name, member in members.items():
             field = known.get(name)
             if field is not None:
                 field(member, f"{at}/{name}", faults, digits)
             elif len(faults) < MOST_FAULTS:
                 faults.append(unknown_field(name, at, list(known)))
+                refused = True
+            elif (
+                not refused
+            ):  # each object with an unknown field has a fault, so that each such item of a batch is refused
+                faults.append(unknown_field(name, at, []))
+                refused = True
         for name in required:
             if name not in members:
                 faults.append(Fault(f"{at}/{name}", "required", "is required"))

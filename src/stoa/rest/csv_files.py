@@ -15,6 +15,7 @@ from stoa.rest import csv_rows
 from stoa.rest.csv_rows import EXPORTED, MOST_COLUMNS, Cell, Columns, quoted
 
 DELETED = "deleted_at"
+CELLS_AT_ONCE = 2_000  # are written before other requests have the event loop
 _WORDS = (inspect.StrType, inspect.IntType, inspect.LiteralType)
 _OPTION = "option."
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=str).decode
@@ -133,9 +134,17 @@ class CsvFile:
         names = [field.name for field in self._shown]
         return _csv([[*names, "json", EXPORTED] if self._columns.imported else names])
 
-    def records(self, docs: Iterable[bytes]) -> bytes:
-        """The records of documents; a resource with several members has one for each."""
-        return _csv(record for doc in docs for record in self._records(doc))
+    def pieces(self, docs: Iterable[bytes]) -> Iterator[bytes]:
+        """The records of documents, some cells at a time; a resource with several members has a record for each."""
+        records: list[list[str]] = []
+        for doc in docs:
+            for record in self._records(doc):
+                records.append(record)
+                if len(records) * len(record) >= CELLS_AT_ONCE:
+                    yield _csv(records)
+                    records = []
+        if records:
+            yield _csv(records)
 
     def _row(self, doc: bytes) -> dict[str, Any]:
         row = _decode(doc)

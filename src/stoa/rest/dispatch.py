@@ -154,7 +154,7 @@ class Dispatcher:
         self._uploads = uploads
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
-        self.streams = Streams(database, replica, access, self._limiter)
+        self.streams = Streams(database, replica, access, self._limiter, app_concurrency)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
         self._app_concurrency = app_concurrency

@@ -61,10 +61,13 @@ class Allowance(msgspec.Struct, frozen=True):
             )
 
     def headers(self) -> list[tuple[bytes, bytes]]:
+        """The fields of the IETF draft 11, which are lists of one quota policy, and those that clients read before it."""
         window = math.ceil(self.burst / self.refill)
+        # Of a refused request, `t` and Retry-After name the same time.
+        seconds = self.full_in_s if self.allowed else self.retry_in_s
         return [
             (b"ratelimit-policy", b'"default";q=%d;w=%d' % (self.burst, window)),
-            (b"ratelimit", b'"default";r=%d;t=%d' % (self.remaining, self.full_in_s)),
+            (b"ratelimit", b'"default";r=%d;t=%d' % (self.remaining, seconds)),
             (b"x-ratelimit-limit", b"%d" % self.burst),
             (b"x-ratelimit-remaining", b"%d" % self.remaining),
             (b"x-ratelimit-reset", b"%d" % self.full_in_s),

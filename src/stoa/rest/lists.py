@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from stoa.db.listing import Listing, Rows, Shape
 from stoa.db.query import Executor
@@ -57,7 +58,9 @@ _COMMON: dict[str, Filter] = {
     "fields": Text(description="Return only these fields of each resource, separated by commas.", longest=1000),
 }
 _INCLUDE = Text(description="Related data to include in each resource, separated by commas.")
-_DELETED = Flag(description="Also return resources deleted in the last 90 days, as `{id, deleted_at, version}`.")
+_DELETED = Flag(
+    description="Also return resources deleted in the last 90 days, as `{id, deleted_at, updated_at, version}`."
+)
 _LISTS_OF_NAMES = frozenset({"sort", "fields", "include"})
 _CHANGEABLE = frozenset({"limit", "per_page", "fields", "include"})  # may differ from the query of the cursor
 _NOT_FILTERS = frozenset({*_COMMON, "include", "include_deleted"})
@@ -69,6 +72,10 @@ class Tombstone(msgspec.Struct):
     id: int
     deleted_at: Time
     version: int
+    # Events from before 3.2 have none.
+    updated_at: Annotated[
+        Time | UnsetType, Meta(description="The time of the last change, which is the deletion, in UTC.")
+    ] = UNSET
 
 
 class ListQuery(msgspec.Struct):
@@ -296,7 +303,7 @@ async def list_page(
     """
     skip = (query.page - 1) * query.limit if query.page else 0
     shape = query.shape
-    if not (separate or query.fields is not None or query.include or shape.backwards):
+    if shape.counted and not (separate or query.fields is not None or query.include or shape.backwards):
         shape = _joined(shape, "\n" if query.streamed else ",")
     rows = await listing.page(db, store_id, shape, query.values, query.after, query.limit, skip, caller)
     return _page(rows, query)

@@ -1,11 +1,12 @@
-"""A list as a stream: every row of its query, read in short statements, sent as the client takes it, and ended by a last line."""
+"""A list as a stream: its rows, sent as the client takes them and pays for them, and ended by a last line."""
 
 import asyncio
 import re
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -14,35 +15,37 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.rest.call import Call, Caller
-from stoa.rest.csv_files import CsvFile
-from stoa.rest.cursors import encode_cursor
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.headers import CSV, bearer_token
 from stoa.rest.limits import Allowance, RateLimiter
-from stoa.rest.lists import ListQuery, Page
-from stoa.rest.problems import Fault, InsufficientScope, InternalError, InvalidParameter, Refusal, ServiceUnavailable
+from stoa.rest.list_reader import ListReader
+from stoa.rest.lists import Page
+from stoa.rest.problems import InsufficientScope, InternalError, Refusal, ServiceUnavailable, TooManyInFlight
 from stoa.rest.request import Access, Request
-from stoa.rest.response import Response, StreamBroken, lines_of
+from stoa.rest.response import Response, StreamBroken
 from stoa.rest.stream_leases import ExportInProgress, StreamLease
 
 ROWS_PER_REQUEST = 250  # of the rate limit
-FIRST_ROWS, MOST_ROWS, PART_BYTES = 250, 1_000, 1024 * 1024  # how many rows one statement reads
-CSV_ROWS = 50  # are converted at once, before other requests have the event loop
+READS = 2  # statements of all streams of a worker at the same time: the other connections serve requests
 PATIENCE_S = 20.0  # for a database that restarts
 _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
-_OF_PAGES = ("limit", "page", "per_page")
 
 
 class Streams:
     """Opens streams, and ends them when their worker is about to exit."""
 
-    def __init__(self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter) -> None:
+    def __init__(
+        self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter, most_of_app: int
+    ) -> None:
         self.database = database
         self.replica = replica
         self.access = access
         self.limiter = limiter
         self.draining = False
         self.running: set[ListStream] = set()
+        self.reads = asyncio.Semaphore(READS)
+        self._most_of_app = most_of_app  # in this worker, on all stores
+        self._opening: Counter[int] = Counter()
 
     def drain(self) -> None:
         """End every stream with a line that names where to resume."""
@@ -52,39 +55,38 @@ class Streams:
 
     async def open(self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> Response:
         """The response to a list request whose client accepts a stream. What fails before the first row is an ordinary error."""
-        query = _whole(values["query"], endpoint, csv=call.accepted == CSV)
-        call.include = query.include
-        checkpoints = call.accepted != CSV and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
-        stream = ListStream(self, request, endpoint, call, {**values, "query": query}, checkpoints=bool(checkpoints))
+        reader = ListReader(endpoint, call, values)
+        checkpoints = not reader.is_csv and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
+        stream = ListStream(self, request, endpoint, call, reader, checkpoints=bool(checkpoints))
         media = f"{CSV}; charset=utf-8" if call.accepted == CSV else call.accepted
         headers = [(b"content-type", media.encode())]
         if checkpoints:
             headers.append((b"preference-applied", b"checkpoints"))
         if request.method == "HEAD":
             return Response(200, headers, b"", stream.parts(await stream.read()))  # of which nothing is sent
-        await stream.lease.take()
-        try:
-            page = await stream.read()
-        except BaseException:
-            await stream.lease.release()
-            raise
+        with self._counted(call.caller.app_id):
+            await stream.lease.take()
+            try:
+                page = await stream.read()
+            except BaseException:
+                await stream.lease.release()
+                raise
         return Response(200, headers, b"", stream.parts(page))
 
-
-def _whole(query: ListQuery, endpoint: Endpoint, *, csv: bool) -> ListQuery:
-    """The query of a stream, which has no pages and runs forward. A file also has the members of each resource."""
-    sent = [name for name in _OF_PAGES if name in query.sent]
-    if sent:
-        faults = [Fault(name, "invalid_parameter", "must not be sent: a stream has no pages") for name in sent]
-        raise InvalidParameter("A stream returns every row.", faults=faults)
-    if query.shape.backwards:
-        fault = Fault("cursor", "invalid_parameter", "must be the next_cursor of a page, or the cursor of a stream")
-        raise InvalidParameter("A stream cannot run backwards.", faults=[fault])
-    given = {name: value for name, value in query.given.items() if name not in _OF_PAGES}
-    columns = endpoint.lists.columns if endpoint.lists and csv else None
-    if columns and columns.members and (query.fields is None or columns.members in query.fields):
-        query.include |= {columns.members}
-    return msgspec.structs.replace(query, given=given, limit=FIRST_ROWS, streamed=True)
+    @contextmanager
+    def _counted(self, app_id: int) -> Generator[None]:
+        """Refuse an app that reads many streams here, of many stores: each of them holds rows that its client has not taken."""
+        running = sum(stream.app_id == app_id for stream in self.running) + self._opening[app_id]
+        if running >= self._most_of_app:
+            message = f"An app may read at most {self._most_of_app} streams of all its stores at the same time."
+            raise TooManyInFlight(message, headers=[(b"retry-after", b"2")])
+        self._opening[app_id] += 1
+        try:
+            yield
+        finally:
+            self._opening[app_id] -= 1
+            if not self._opening[app_id]:
+                del self._opening[app_id]
 
 
 class ClientLeft(Exception):
@@ -100,7 +102,7 @@ class ListStream:
         request: Request,
         endpoint: Endpoint,
         call: Call,
-        values: dict[str, Any],
+        reader: ListReader,
         *,
         checkpoints: bool,
     ) -> None:
@@ -108,19 +110,16 @@ class ListStream:
         self._request = request
         self._endpoint = endpoint
         self._call = call
-        self._values = values
-        self._query: ListQuery = values["query"]
+        self._reader = reader
         self._checkpoints = checkpoints
-        self._last = self._query.after  # the sort keys of the last row that was sent
         self._total = 0
         self._sent = 0
         self._paid = ROWS_PER_REQUEST  # rows; the request itself pays for the first
         self._allowance: Allowance | None = request.allowance
-        self._is_csv = call.accepted == CSV
-        self._file: CsvFile | None = None
         self._left = False
         self._woken = asyncio.Event()
-        self.lease = StreamLease(streams.database, call.store_id, call.caller.app_id, secrets.token_hex(8), self.wake)
+        self.app_id = call.caller.app_id
+        self.lease = StreamLease(streams.database, call.store_id, self.app_id, secrets.token_hex(8), self.wake)
 
     def wake(self) -> None:
         """Look at once whether the stream must end."""
@@ -133,28 +132,27 @@ class ListStream:
         self._total = page.total
         try:
             while True:
-                part, rows = await self._lines(page)
+                part, rows = await self._reader.lines(page)
                 await self._pay(rows)
                 await self._patiently(self._check)
                 self._sent += rows
-                self._last = page.last or self._last
+                self._reader.move_on(page, len(part))
                 if page.next_cursor is None:
                     yield part
                     break
-                self._continue(page, len(part))
                 # The next rows are read while these are sent.
                 ahead = asyncio.create_task(self._patiently(self.read))
                 beside.append(ahead)
                 yield part + (self._checkpoint() if self._checkpoints else b"")
                 page = await ahead
                 beside.remove(ahead)
-            if not self._is_csv:
+            if not self._reader.is_csv:
                 yield self._end()
         except ClientLeft:
             pass
         except Exception as error:
             line = self._failure(error)
-            if self._is_csv:
+            if self._reader.is_csv:
                 raise StreamBroken from error
             yield line
         finally:
@@ -163,25 +161,6 @@ class ListStream:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await self.lease.release()
-
-    async def _lines(self, page: Page[Any]) -> tuple[bytes, int]:
-        """The lines of a page, and the number of its rows."""
-        if not self._is_csv:
-            lines = lines_of(page.docs, self._call.fields)
-            return lines, lines.count(b"\n")
-        docs = [doc for text in page.docs for doc in text.split(b"\n")]
-        parts: list[bytes] = []
-        if self._file is None:
-            spec, query = self._endpoint.lists, self._query
-            if spec is None or spec.columns is None:
-                raise TypeError(f"{self._endpoint.name} has no columns")
-            omitted = frozenset(spec.includes) - query.include
-            self._file = CsvFile(spec.columns, docs, query.fields, omitted, deleted=query.shape.deleted)
-            parts.append(self._file.header())
-        for start in range(0, len(docs), CSV_ROWS):
-            parts.append(self._file.records(docs[start : start + CSV_ROWS]))
-            await asyncio.sleep(0)
-        return b"".join(parts), len(docs)
 
     async def read(self) -> Page[Any]:
         """Read the next rows, with the scopes that the app has now."""
@@ -192,7 +171,8 @@ class ListStream:
         replica = self._streams.replica
         if replica is not None and not self._endpoint.primary:
             self._call.db = await replica.reader(self._allowance.fence if self._allowance else None)
-        return await self._endpoint.handler(self._call, **{**self._values, "query": self._query})
+        async with self._streams.reads:
+            return await self._reader.read()
 
     async def _check(self) -> Caller:
         """The caller, if the stream may continue."""
@@ -209,11 +189,6 @@ class ListStream:
                 f"This endpoint requires the scope {self._endpoint.scope}.", required_scope=self._endpoint.scope
             )
         return caller
-
-    def _continue(self, page: Page[Any], size: int) -> None:
-        """Read on after this page: more rows at once if they are small, so that a statement costs little beside its rows."""
-        rows = MOST_ROWS if size * MOST_ROWS <= PART_BYTES * max(1, len(page.ids)) else FIRST_ROWS
-        self._query = msgspec.structs.replace(self._query.continued(page.last), limit=rows)
 
     async def _pay(self, rows: int) -> None:
         """Take the tokens for rows that are about to be sent, and wait for them if the bucket is empty."""
@@ -258,16 +233,11 @@ class ListStream:
         self._left = True
         self.wake()
 
-    @property
-    def _cursor(self) -> str | None:
-        query = self._query
-        return encode_cursor(query.of_list, query.given, list(self._last), backwards=False) if self._last else None
-
     def _checkpoint(self) -> bytes:
-        return msgspec.json.encode({"meta": {"count": self._sent, "cursor": self._cursor}}) + b"\n"
+        return msgspec.json.encode({"meta": {"count": self._sent, "cursor": self._reader.cursor}}) + b"\n"
 
     def _end(self) -> bytes:
-        meta = {"total": self._total, "count": self._sent, "cursor": self._cursor, "complete": True}
+        meta = {"total": self._total, "count": self._sent, "cursor": self._reader.cursor, "complete": True}
         return msgspec.json.encode({"meta": meta}) + b"\n"
 
     def _failure(self, error: Exception) -> bytes:
@@ -279,5 +249,5 @@ class ListStream:
         if not isinstance(error, Refusal):
             request.error = error
         request.code = refusal.code
-        refusal.members |= {"complete": False, "cursor": self._cursor}
+        refusal.members |= {"complete": False, "cursor": self._reader.cursor}
         return refusal.body(origin=request.origin, instance=request.path, request_id=request.request_id) + b"\n"

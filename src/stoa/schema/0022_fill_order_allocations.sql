@@ -8,7 +8,7 @@ WITH batch AS (
       FROM batch b CROSS JOIN LATERAL allocated_elsewhere(b.lines) AS a
         ON CONFLICT ON CONSTRAINT order_allocations_pkey DO NOTHING
 ), filled AS (
-    UPDATE orders o SET shipped_at = last_shipment(b.head) FROM batch b
+    UPDATE orders o SET shipped_at = (record_dates(b.head)).shipped_at FROM batch b
      WHERE o.store_id = $1 AND o.id = b.id AND b.fulfillment_status <> 'unfulfilled' AND o.shipped_at IS NULL
 )
 SELECT max(id) FROM batch;

@@ -9,6 +9,7 @@ CREATE SEQUENCE app_secret_ids;
 CREATE SEQUENCE app_subscription_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE SEQUENCE customer_ids;
+CREATE SEQUENCE deploy_token_ids;
 CREATE SEQUENCE event_positions;
 CREATE SEQUENCE failed_request_ids;
 CREATE SEQUENCE import_numbers;
@@ -412,6 +413,23 @@ CREATE TABLE delivery_workers (
     CONSTRAINT delivery_workers_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE delivery_workers IS 'local';
+
+CREATE TABLE deploy_tokens (
+    id         bigint DEFAULT nextval('deploy_token_ids'::regclass) NOT NULL,
+    app_id     bigint NOT NULL,
+    account_id bigint,
+    name       text NOT NULL,
+    token_hash bytea NOT NULL,
+    hint       text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    expires_at timestamptz,
+    used_at    timestamptz,
+    CONSTRAINT deploy_tokens_pkey PRIMARY KEY (id),
+    CONSTRAINT deploy_tokens_token_hash_key UNIQUE (token_hash),
+    CONSTRAINT deploy_tokens_app_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
+);
+CREATE INDEX deploy_tokens_app_idx ON deploy_tokens (app_id);
+COMMENT ON TABLE deploy_tokens IS 'global';
 
 CREATE TABLE events (
     store_id         bigint NOT NULL,

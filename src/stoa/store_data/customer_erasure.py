@@ -97,6 +97,7 @@ NO_PERSONAL_DATA: Mapping[str, str] = {
     "audit_entries": _IDS,
     "audit_heads": _FIGURES,
     "delivery_hours": _FIGURES,
+    "deploy_tokens": _APP,
     "app_subscriptions": _APP,
     "app_subscription_failures": _APP,
     "failed_requests": "holds the operation and the error code, nothing that the caller sent; no longer written",
@@ -176,7 +177,7 @@ async def erase(db: Executor, person: Person) -> None:
     for step in STEPS:
         await step.run(db, person)
     store_id, cause = person.store_id, person.cause
-    tombstone = await customers.TOMBSTONE.one(db, store_id, person.customer_id)
+    tombstone = await customers.ERASED.one(db, store_id, person.customer_id)
     subject = (person.customer_id, tombstone.version)
     for event in (
         CustomerDeleted(*subject, tombstone.doc, {}),

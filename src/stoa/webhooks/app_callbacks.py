@@ -136,8 +136,14 @@ async def callbacks_of(db: Executor, app_id: int) -> Callbacks:
 
 async def set_callbacks(by: Operator, app: str, *, endpoint_url: str | None, return_urls: Sequence[str]) -> Callbacks:
     """Set the endpoint and the return addresses of an app; the first of them creates its signing secret."""
+    await check_endpoint(by, endpoint_url)
+    return await save_callbacks(by, app, endpoint_url=endpoint_url, return_urls=return_urls)
+
+
+async def save_callbacks(by: Operator, app: str, *, endpoint_url: str | None, return_urls: Sequence[str]) -> Callbacks:
+    """Set the callbacks of an app, whose endpoint was checked before the transaction."""
     kept = list(dict.fromkeys(return_urls))
-    await _check(by, endpoint_url, kept)
+    check_return_urls(kept)
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
@@ -199,12 +205,16 @@ async def resume_endpoint(by: Operator, app: str) -> None:
         await by.record(db, SERVICE, "app.endpoint_resumed", f"app:{found.id}")
 
 
-async def _check(by: Operator, endpoint_url: str | None, return_urls: Sequence[str]) -> None:
-    if endpoint_url is not None:
+async def check_endpoint(by: Operator, url: str | None) -> None:
+    """Refuse an endpoint to which the service does not send; the host is resolved, which may be slow."""
+    if url is not None:
         allowed = address_guard.Allowed.parse(by.settings.webhook_allow)
-        why = address_guard.refuse_url(endpoint_url, allowed) or await address_guard.refuse_host(endpoint_url, allowed)
+        why = address_guard.refuse_url(url, allowed) or await address_guard.refuse_host(url, allowed)
         if why is not None:
             raise InvalidEndpoint(why)
+
+
+def check_return_urls(return_urls: Sequence[str]) -> None:
     for url in return_urls:
         if not _is_return_url(url):
             raise InvalidReturnUrl(url)

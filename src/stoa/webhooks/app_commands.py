@@ -1,5 +1,5 @@
 """The commands of `stoa app`, completed by those for its callbacks (`callbacks` and `rotate-signing-secret`) and for its
-subscriptions on all stores."""
+subscriptions on all stores; `stoa.app_file.commands` adds those for its file."""
 
 import click
 import msgspec
@@ -90,4 +90,3 @@ def _print(found: Callbacks, *, as_json: bool) -> None:
 
 for command in (callbacks, rotate_signing_secret, subscriptions):
     app_group.add_command(command)
-COMMANDS: list[click.Command] = [app_group]

@@ -4,6 +4,7 @@ On each store a declaration is a subscription with `managed: true`, which signs 
 installation gets it in its transaction; a change reaches the other stores in the background.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -174,15 +175,29 @@ async def declared_by(db: Executor, app_id: int) -> list[Declared]:
 
 async def declare(by: Operator, app: str, body: AppSubscription) -> tuple[Declared, str | None]:
     """Declare a subscription, or change the one with this name. Returns it, and the signing secret if it is new."""
+    unreachable = await unreachable_host(by, body.url)  # before the transaction, because it may be slow
+    return await save_declaration(by, app, body, unreachable)
+
+
+async def unreachable_host(by: Operator, url: str | None) -> Fault | None:
+    """Why the service does not send to the host of a URL that it otherwise accepts."""
     allowed = address_guard.Allowed.parse(by.settings.webhook_allow)
-    unreachable = None
-    if body.url is not None and address_guard.refuse_url(body.url, allowed) is None:
-        unreachable = await address_guard.refuse_host(
-            body.url, allowed
-        )  # before the transaction, because it may be slow
+    if url is None or address_guard.refuse_url(url, allowed) is not None:
+        return None
+    why = await address_guard.refuse_host(url, allowed)
+    return not_allowed(why) if why is not None else None
+
+
+async def save_declaration(
+    by: Operator, app: str, body: AppSubscription, unreachable: Fault | None = None
+) -> tuple[Declared, str | None]:
+    """Declare a subscription whose host was checked before the transaction."""
     async with by.db.transaction() as db:
         found = await _locked(db, app)
-        kept = _checked(by, found, body, unreachable)
+        kept, faults = declaration_faults(body, found.scopes, webhook_allow=by.settings.webhook_allow)
+        faults += [unreachable] if unreachable else []
+        if faults:
+            raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
         before = await BY_NAME.maybe(db, found.id, body.name)
         if before is not None and before.settings == msgspec.structs.replace(body, filter=dict[str, Any](kept)):
             return before, None
@@ -248,21 +263,24 @@ async def _locked(db: Executor, app: str) -> App:
     return found
 
 
-def _checked(by: Operator, app: App, body: AppSubscription, unreachable: str | None) -> dict[str, str]:
+def declaration_faults(
+    body: AppSubscription, scopes: Collection[str], *, webhook_allow: str | None
+) -> tuple[dict[str, str], list[Fault]]:
+    """The normalized filter, and every fault of a declaration of an app that requests these scopes.
+
+    Where it is unknown to which addresses the service sends, `webhook_allow` is None, and the URL is not checked.
+    """
     members = {name: getattr(body, name) for name in AppSubscription.__struct_fields__}
-    kept, faults = settings_faults(NewWebhook(**members), members, digits=None, webhook_allow=by.settings.webhook_allow)
-    if unreachable is not None:
-        faults.append(not_allowed(unreachable))
-    scopes = expanded(app.scopes)
+    given = {name: value for name, value in members.items() if name != "url" or webhook_allow is not None}
+    kept, faults = settings_faults(NewWebhook(**members), given, digits=None, webhook_allow=webhook_allow or "")
+    requested = expanded(scopes)
     for index, pattern in enumerate(body.events):
         needed = [event.scope for event in selected_events([pattern], Event.subscribable())]
-        if needed and not scopes.intersection(needed):
+        if needed and not requested.intersection(needed):
             faults.append(
                 Fault(f"/events/{index}", "insufficient_scope", f"needs {needed[0]}, which the app does not request")
             )
-    if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
-    return kept
+    return kept, faults
 
 
 async def _record(by: Operator, db: Executor, app: App, action: str, **detail: Any) -> None:

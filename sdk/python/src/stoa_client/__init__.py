@@ -4,10 +4,12 @@ from stoa_client import codes, errors, inputs, models, webhooks
 from stoa_client.answers import Answer, Batch, Item, Page, Tombstone
 from stoa_client.client import AsyncClient, Client
 from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, NotModified, StoaError, TokenRefused
+from stoa_client.hooks import RequestInfo, ResponseInfo
 from stoa_client.imports import RowReport
 from stoa_client.installs import CompletedInstall, Installation, InstallRefused, installations, verify_install
 from stoa_client.pages import AsyncPages, Pages
 from stoa_client.private_keys import PrivateKey
+from stoa_client.time_limits import deadline
 from stoa_client.version import __version__
 from stoa_client.webhooks import Event, SignatureRefused, verify
 
@@ -29,6 +31,8 @@ __all__ = [
     "Page",
     "Pages",
     "PrivateKey",
+    "RequestInfo",
+    "ResponseInfo",
     "RowReport",
     "SignatureRefused",
     "StoaError",
@@ -36,6 +40,7 @@ __all__ = [
     "Tombstone",
     "__version__",
     "codes",
+    "deadline",
     "errors",
     "inputs",
     "installations",

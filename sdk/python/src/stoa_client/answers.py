@@ -46,6 +46,7 @@ class Tombstone(Model):
     id: int
     deleted_at: datetime
     version: int
+    updated_at: datetime | None = None  # of services before 3.2
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -179,7 +180,7 @@ def _answer(response: httpx.Response, envelope: _Envelope[Any]) -> Answer:
 
 
 def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = False) -> Page[T]:
-    """A page; with `tombstones`, items that have only the members of a tombstone become one."""
+    """A page; with `tombstones`, items that were deleted become tombstones."""
     if not tombstones:
         envelope = cast("_Envelope[list[T]]", decoded(response, _Envelope[list[kind]]))
         return Page(envelope.data, _answer(response, envelope))
@@ -193,11 +194,11 @@ def read_page(response: httpx.Response, kind: type[T], *, tombstones: bool = Fal
 
 
 def _is_tombstone(members: Mapping[str, Any]) -> bool:
-    return set(members) == {"id", "deleted_at", "version"} and members["deleted_at"] is not None
+    return members.get("deleted_at") is not None
 
 
 def as_row(line: bytes, kind: type[T], *, tombstones: bool = False) -> T:
-    """A resource of a stream; with `tombstones`, one that has only the members of a tombstone becomes one."""
+    """A resource of a stream; with `tombstones`, one that was deleted becomes a tombstone."""
     try:
         if not tombstones:
             return decode(line, kind)

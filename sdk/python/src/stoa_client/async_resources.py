@@ -1907,7 +1907,7 @@ class AsyncCustomers(AsyncResource):
 
         Sorted by id by default. Filters combine with *and*. `metadata` contains and searches the keys of your
         app and the shared keys. To keep a copy in sync, poll with `updated_since` and `include_deleted=true`:
-        an erased customer is returned as `{id, deleted_at, version}`.
+        an erased customer is returned as `{id, deleted_at, updated_at, version}`.
 
         Requires the scope `customers:read`. Raises CursorMismatch, ExportInProgress, PageTooDeep.
         """

@@ -13,6 +13,7 @@ from stoa_client.answers import read_any
 from stoa_client.async_resources import AsyncResources
 from stoa_client.connection import AsyncConnection, Connection
 from stoa_client.flows import RetryPolicy
+from stoa_client.hooks import Hooks, RequestInfo, ResponseInfo
 from stoa_client.private_keys import PrivateKey
 from stoa_client.requests import PREFIX
 from stoa_client.resources import Resources
@@ -43,6 +44,10 @@ class Options(TypedDict, total=False):
     """
     timeout_s: float
     """How long one attempt may take until its response is complete; 30 seconds by default."""
+    on_request: Callable[[RequestInfo], Any]
+    """Called before each attempt, for logs and metrics. It must not block, and an error that it raises is only logged."""
+    on_response: Callable[[ResponseInfo], Any]
+    """Called after each attempt, with its status and duration."""
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -51,6 +56,7 @@ class _Account(msgspec.Struct, frozen=True):
     base_url: str
     credentials: Credentials | None
     policy: RetryPolicy
+    hooks: Hooks
     options: Options
 
     @property
@@ -108,7 +114,8 @@ def _account(base_url: str, options: Options) -> _Account:
     auth_url = options.get("auth_url") or f"{base}/oauth/token"
     key = PrivateKey(private_key) if isinstance(private_key, str) and private_key else private_key or None
     credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())), key)
-    return _Account(base, None if options.get("token") else credentials, policy, options)
+    hooks = Hooks(options.get("on_request"), options.get("on_response"))
+    return _Account(base, None if options.get("token") else credentials, policy, hooks, options)
 
 
 def _from_environment(variables: Mapping[str, str], options: Options) -> tuple[str, Options]:
@@ -137,7 +144,8 @@ class Client(Resources):
         self._owns_http = http is None
         self._http = http or httpx.Client(timeout=self._account.policy.timeout_s)
         self._token = self._token_source()
-        self._connection = Connection(self._http, self._account.root, self._account.policy, self._token)
+        account = self._account
+        self._connection = Connection(self._http, account.root, account.policy, self._token, account.hooks)
         super().__init__(self._connection)
 
     @classmethod
@@ -194,7 +202,8 @@ class AsyncClient(AsyncResources):
         self._owns_http = http is None
         self._http = http or httpx.AsyncClient(timeout=self._account.policy.timeout_s)
         self._token = self._token_source()
-        self._connection = AsyncConnection(self._http, self._account.root, self._account.policy, self._token)
+        account = self._account
+        self._connection = AsyncConnection(self._http, account.root, account.policy, self._token, account.hooks)
         super().__init__(self._connection)
 
     @classmethod

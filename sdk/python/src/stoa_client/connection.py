@@ -16,10 +16,11 @@ from stoa_client.answers import Batch, Lines, Page, check_media, read_batch, rea
 from stoa_client.errors import DeadlineExceeded, StoaError
 from stoa_client.exports import NDJSON, AsyncExport, Export
 from stoa_client.flows import Authorize, Enter, Flow, Outcome, RetryPolicy, Send, interrupted, send
+from stoa_client.hooks import NO_HOOKS, Hooks
 from stoa_client.limiter import Limiter
 from stoa_client.pages import AsyncPages, Pages
 from stoa_client.requests import Request, request
-from stoa_client.time_limits import Steady, late, within
+from stoa_client.time_limits import Steady, in_time, in_time_async, late, within
 from stoa_client.uploads import Source
 from stoa_client.version import __version__
 
@@ -62,9 +63,15 @@ class Connection:
     """One app's connection to a store, for any thread."""
 
     def __init__(
-        self, http: httpx.Client, root: str, policy: RetryPolicy, token: Callable[[str | None, float], str]
+        self,
+        http: httpx.Client,
+        root: str,
+        policy: RetryPolicy,
+        token: Callable[[str | None, float], str],
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         self.http = http
+        self._hooks = hooks
         self.root = root
         self.policy = policy
         self._token = token
@@ -93,6 +100,11 @@ class Connection:
                     time.sleep(step.seconds)
 
     def _send(self, step: Send) -> Outcome:
+        with self._hooks.observe(step.request, step.attempt, self.root) as observed:
+            observed.result = outcome = self._exchange(step)
+            return outcome
+
+    def _exchange(self, step: Send) -> Outcome:
         wanted = step.request
         content = wanted.content.parts() if isinstance(wanted.content, Source) else wanted.content
         built = self.http.build_request(
@@ -151,7 +163,7 @@ class Connection:
         response = self.call("GET", path, accept=accept, stream=True, **given)
         try:
             check_media(response, accept)
-            yield from response.iter_bytes()
+            yield from in_time(response.iter_bytes())
         except httpx.RequestError as error:
             raise interrupted(error) from error
         finally:
@@ -174,8 +186,10 @@ class AsyncConnection:
         root: str,
         policy: RetryPolicy,
         token: Callable[[str | None, float], Awaitable[str]],
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         self.http = http
+        self._hooks = hooks
         self.root = root
         self.policy = policy
         self._token = token
@@ -217,6 +231,11 @@ class AsyncConnection:
         return True
 
     async def _send(self, step: Send) -> Outcome:
+        with self._hooks.observe(step.request, step.attempt, self.root) as observed:
+            observed.result = outcome = await self._exchange(step)
+            return outcome
+
+    async def _exchange(self, step: Send) -> Outcome:
         wanted = step.request
         content = _from_thread(wanted.content) if isinstance(wanted.content, Source) else wanted.content
         built = self.http.build_request(
@@ -273,7 +292,7 @@ class AsyncConnection:
         response = await self.call("GET", path, accept=accept, stream=True, **given)
         try:
             check_media(response, accept)
-            async for part in response.aiter_bytes():
+            async for part in in_time_async(response.aiter_bytes()):
                 yield part
         except httpx.RequestError as error:
             raise interrupted(error) from error

@@ -12,8 +12,11 @@ import msgspec
 from stoa_client.answers import as_row
 from stoa_client.decoding import decode
 from stoa_client.errors import ApiError, ConnectionFailed, StoaError, Unauthorized, refusal
+from stoa_client.time_limits import current_deadline
 
 T = TypeVar("T")
+L = TypeVar("L")
+P = TypeVar("P")
 NDJSON, CSV = "application/x-ndjson", "text/csv"
 _META, _FAILED = b'{"meta":', b'"complete":false'
 _LONGEST_PAUSE_S = 8.0
@@ -75,9 +78,10 @@ class Progress:
         transient = isinstance(error, (ConnectionFailed, Unauthorized)) or (
             isinstance(error, ApiError) and error.retryable
         )
-        if not transient or self._failures > self._retries:
+        seconds = min(0.5 * 2 ** (self._failures - 1), _LONGEST_PAUSE_S)
+        if not transient or self._failures > self._retries or time.monotonic() + seconds >= current_deadline():
             raise error
-        return min(0.5 * 2 ** (self._failures - 1), _LONGEST_PAUSE_S)
+        return seconds
 
 
 def _problem(line: bytes) -> dict[str, Any] | None:
@@ -104,20 +108,10 @@ def _complete_file(path: str | Path) -> Generator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
-class Export(Generic[T]):
-    """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
+class _Stream(Generic[T, L, P]):
+    """What is the same for threads and for an event loop; `L` opens the lines after a cursor, and `P` the parts of a file."""
 
-    `cursor` is the place after the last resource that you got: pass it to a later export to go on there.
-    """
-
-    def __init__(
-        self,
-        lines: Callable[[Mapping[str, Any]], Iterator[bytes]],
-        parts: Callable[[str], Iterator[bytes]],
-        kind: Any,
-        query: Mapping[str, Any],
-        retries: int,
-    ) -> None:
+    def __init__(self, lines: L, parts: P, kind: Any, query: Mapping[str, Any], retries: int) -> None:
         self._lines = lines
         self._parts = parts
         self._kind = kind
@@ -126,12 +120,23 @@ class Export(Generic[T]):
 
     @property
     def cursor(self) -> str | None:
+        """The place after the last resource that you got."""
         return self._progress.cursor
 
     @property
     def total(self) -> int | None:
         """The number of resources in the list when the stream began; None until it has ended."""
         return self._progress.total
+
+    def _resource(self, row: bytes) -> T:
+        return as_row(row, self._kind, tombstones=self._tombstones)
+
+
+class Export(_Stream[T, Callable[[Mapping[str, Any]], Iterator[bytes]], Callable[[str], Iterator[bytes]]]):
+    """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
+
+    `cursor` is the place after the last resource that you got: pass it to a later export to go on there.
+    """
 
     def rows(self) -> Iterator[bytes]:
         """The resources as JSON."""
@@ -146,7 +151,7 @@ class Export(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for row in self.rows():
-            yield as_row(row, self._kind, tombstones=self._tombstones)
+            yield self._resource(row)
 
     def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
         """Write all resources to a file, which exists only when it is complete; returns its size in bytes."""
@@ -160,30 +165,10 @@ class Export(Generic[T]):
             return file.tell()
 
 
-class AsyncExport(Generic[T]):
+class AsyncExport(
+    _Stream[T, Callable[[Mapping[str, Any]], AsyncIterator[bytes]], Callable[[str], AsyncIterator[bytes]]]
+):
     """All resources of a list, read as a stream with `async for`."""
-
-    def __init__(
-        self,
-        lines: Callable[[Mapping[str, Any]], AsyncIterator[bytes]],
-        parts: Callable[[str], AsyncIterator[bytes]],
-        kind: Any,
-        query: Mapping[str, Any],
-        retries: int,
-    ) -> None:
-        self._lines = lines
-        self._parts = parts
-        self._kind = kind
-        self._tombstones = bool(query.get("include_deleted"))
-        self._progress = Progress(retries, query.get("cursor"))
-
-    @property
-    def cursor(self) -> str | None:
-        return self._progress.cursor
-
-    @property
-    def total(self) -> int | None:
-        return self._progress.total
 
     async def rows(self) -> AsyncIterator[bytes]:
         progress = self._progress
@@ -198,7 +183,7 @@ class AsyncExport(Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[T]:
         async for row in self.rows():
-            yield as_row(row, self._kind, tombstones=self._tombstones)
+            yield self._resource(row)
 
     async def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
         with _complete_file(path) as file:

@@ -15,6 +15,7 @@ import msgspec
 from stoa_client.errors import ApiError, ConnectionFailed, DeadlineExceeded, StoaError, refusal
 from stoa_client.limiter import Limiter, retry_after_s
 from stoa_client.requests import Request
+from stoa_client.time_limits import current_deadline
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ class Send(msgspec.Struct, frozen=True):
     request: Request
     until: float  # by the monotonic clock, as all times of steps
     token: str | None = None
+    attempt: int = 1
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -65,7 +67,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     def deadline(self, request: Request) -> float:
         """When a call that starts now must have ended."""
-        return time.monotonic() + self.deadline_s + request.allowance_s
+        return min(time.monotonic() + self.deadline_s + request.allowance_s, current_deadline())
 
 
 class Attempts:
@@ -82,7 +84,7 @@ class Attempts:
         """One attempt, with the same request as before unless another is given."""
         self.count += 1
         limit = time.monotonic() + self._policy.timeout_s + self._request.allowance_s
-        return (yield Send(request or self._request, min(limit, self._deadline), token))
+        return (yield Send(request or self._request, min(limit, self._deadline), token, self.count))
 
     def pause(self, outcome: Outcome) -> Flow[bool]:
         """Wait before the next attempt; returns False if there should be none."""
@@ -122,6 +124,8 @@ def _send(request: Request, policy: RetryPolicy, limiter: Limiter, deadline: flo
     attempts, renewed = Attempts(request, policy, deadline), False
     outcome: Outcome | None = None
     while True:
+        if time.monotonic() >= deadline:
+            raise DeadlineExceeded("the deadline of the call passed before the request was sent")
         wait_s = yield from _turn(limiter, deadline)
         if wait_s:
             if outcome is not None:

@@ -1,5 +1,6 @@
 """Waits for an import to end and reads its report, in addition to the generated calls."""
 
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,7 @@ from stoa_client.flows import Flow, Pause, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.models import Import
 from stoa_client.requests import request
+from stoa_client.time_limits import current_deadline
 from stoa_client.uploads import CSV, NDJSON
 
 
@@ -35,15 +37,15 @@ class RowReport(Model):
 
 def wait_for(url: str, policy: RetryPolicy, limiter: Limiter, within_s: float | None) -> Flow[Import]:
     """Poll an import with growing pauses until it has ended."""
-    deadline = None if within_s is None else time.monotonic() + within_s
+    until = min(math.inf if within_s is None else time.monotonic() + within_s, current_deadline())
     pause_s = 0.1
     while True:
         response: httpx.Response = yield from send(request("GET", url), policy, limiter)
         job = read_one(response, Import)
         if job.finished_at is not None:
             return job
-        if deadline is not None and time.monotonic() + pause_s > deadline:
-            raise WaitedTooLong(f"import {job.id} is still {job.status} after {within_s} s; it continues")
+        if time.monotonic() + pause_s > until:
+            raise WaitedTooLong(f"import {job.id} is still {job.status} and continues, but the time to wait is over")
         yield Pause(pause_s)
         pause_s = min(pause_s * 1.5, 2.0)
 

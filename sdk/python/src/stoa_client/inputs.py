@@ -293,6 +293,8 @@ VariantField: TypeAlias = Literal[
     "updated_at",
     "version",
     "gtin",
+    "requires_shipping",
+    "taxable",
 ]
 WebhookField: TypeAlias = Literal[
     "id",
@@ -736,7 +738,7 @@ class HistoricalOrders(TypedDict):
     historical: bool
     """True: the order is stored as it was, without any effect on stock. Requires `orders:import`."""
     items: Sequence[HistoricalOrder]
-    """The orders, stored in this order."""
+    """The orders, stored in this order; at most 2,000 line items together."""
     send_events: NotRequired[bool]
     """Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false."""
 
@@ -1229,6 +1231,14 @@ class NewVariant(TypedDict):
     """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
     variants can have the same. Unlike `barcode`, it is always a valid GTIN.
     """
+    requires_shipping: NotRequired[bool | None]
+    """Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+    copy it.
+    """
+    taxable: NotRequired[bool | None]
+    """Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy
+    it.
+    """
     metadata: NotRequired[Mapping[str, str | int | float | bool]]
     """Up to 100 values of your own, by key. All apps of the store see them."""
     stock: NotRequired[NewStock]
@@ -1646,6 +1656,14 @@ class VariantChanges(TypedDict):
     gtin: NotRequired[str | None]
     """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
     variants can have the same. Unlike `barcode`, it is always a valid GTIN.
+    """
+    requires_shipping: NotRequired[bool | None]
+    """Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+    copy it.
+    """
+    taxable: NotRequired[bool | None]
+    """Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy
+    it.
     """
     metadata: NotRequired[Mapping[str, str | int | float | bool | None] | None]
     """Up to 100 values of your own, by key. All apps of the store see them."""

@@ -1496,6 +1496,14 @@ class Variant(Model):
     """The Global Trade Item Number, such as an EAN or UPC, with its check digit; null if none is set. Several
     variants can have the same. Unlike `barcode`, it is always a valid GTIN.
     """
+    requires_shipping: "bool | None" = absent()
+    """Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+    copy it.
+    """
+    taxable: "bool | None" = absent()
+    """Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy
+    it.
+    """
 
 
 class PartialVariant(Model):
@@ -1525,6 +1533,8 @@ class PartialVariant(Model):
     updated_at: "UnsetType | datetime" = absent()
     version: "UnsetType | int" = absent()
     gtin: "UnsetType | str | None" = absent()
+    requires_shipping: "UnsetType | bool | None" = absent()
+    taxable: "UnsetType | bool | None" = absent()
 
 
 class Webhook(Model):

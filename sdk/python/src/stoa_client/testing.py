@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from stoa_client.client import AsyncClient, Client, Options
+from stoa_client.decoding import decode
 from stoa_client.errors import ApiError
 from stoa_client.operations import OPERATIONS, OperationId
 from stoa_client.requests import PREFIX
@@ -22,7 +23,7 @@ Data: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Code: TypeAlias = str | type[ApiError]
 BASE_URL = "https://store.example"
 _PAGE = 50
-_EXAMPLES: dict[str, Any] = msgspec.json.decode((files("stoa_client") / "examples.json").read_bytes())
+_EXAMPLES: dict[str, Any] = decode((files("stoa_client") / "examples.json").read_bytes(), dict[str, Any])
 
 
 def _whole(value: Any) -> Any:
@@ -179,7 +180,7 @@ def _with_token(options: Options) -> Options:
 def _recorded(request: httpx.Request, route: Route) -> RecordedRequest:
     content: Any = request.content or None
     if content is not None and request.headers.get("content-type") == "application/json":
-        content = msgspec.json.decode(content)
+        content = decode(content, Any)
     query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
     parameters = {name: unquote(value) for name, value in route.parameters.items()}
     return RecordedRequest(route.operation, request.method, route.path, parameters, query, content, request.headers)

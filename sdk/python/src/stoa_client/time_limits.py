@@ -1,27 +1,80 @@
 """Time limits of attempts and bodies, whatever the service sends in the meantime: httpx limits only each single read."""
 
+import asyncio
+import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import suppress
-from contextvars import copy_context
-from typing import Any
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Any, TypeVar
 
 import httpx
 
 SLOWEST_UPLOAD = 100_000  # bytes a second
 _SLOWEST_DOWNLOAD = 10_000
+T = TypeVar("T")
 
 
-def within(until: float, work: Callable[[], httpx.Response]) -> httpx.Response:
-    """The response, or ReadTimeout if it is not complete at this time by the monotonic clock.
+_current: ContextVar[float] = ContextVar("stoa_client_deadline", default=math.inf)
+
+
+@contextmanager
+def deadline(seconds: float) -> Generator[None]:
+    """Let every call in a `with` block end within this time: calls, iterations, exports, feeds and waits.
+
+    A call that was not sent raises DeadlineExceeded, and one that was sent ConnectionFailed. A deadline inside another one can
+    only be earlier. It applies to the thread or the task that enters the block.
+    """
+    if not seconds > 0:  # false for NaN
+        raise ValueError("a deadline must be more than 0 seconds")
+    token = _current.set(min(_current.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_deadline() -> float:
+    """When calls of this thread or task must have ended, by the monotonic clock; infinity without a deadline."""
+    return _current.get()
+
+
+def in_time(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The parts of a body, or ReadTimeout at the current deadline."""
+    while True:
+        until = current_deadline()
+        read = partial(next, parts, b"")
+        part = read() if until == math.inf else within(until, read)
+        if not part:
+            return
+        yield part
+
+
+async def in_time_async(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    while True:
+        until = current_deadline()
+        seconds = None if until == math.inf else max(0.0, until - time.monotonic())
+        try:
+            async with asyncio.timeout(seconds):
+                part = await anext(parts, b"")
+        except TimeoutError:
+            raise late(seconds or 0.0) from None
+        if not part:
+            return
+        yield part
+
+
+def within(until: float, work: Callable[[], T]) -> T:
+    """The result of reading, or ReadTimeout if it is not complete at this time by the monotonic clock.
 
     The work runs in a thread, because nothing else can end a blocking read of headers that trickle in. If it is late, it
     is left behind, and closes its response.
     """
     seconds = max(0.0, until - time.monotonic())
-    future: Future[httpx.Response] = Future()
+    future: Future[T] = Future()
     thread = threading.Thread(target=copy_context().run, args=(_settle, future, work), daemon=True)
     try:
         thread.start()
@@ -37,17 +90,18 @@ def within(until: float, work: Callable[[], httpx.Response]) -> httpx.Response:
     return future.result()
 
 
-def _settle(future: "Future[httpx.Response]", work: Callable[[], httpx.Response]) -> None:
+def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
     try:
-        response = work()
+        result = work()
     except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
         with suppress(InvalidStateError):
             future.set_exception(error)
         return
     try:
-        future.set_result(response)
+        future.set_result(result)
     except InvalidStateError:
-        response.close()
+        if isinstance(result, httpx.Response):
+            result.close()
 
 
 def late(seconds: float) -> httpx.ReadTimeout:

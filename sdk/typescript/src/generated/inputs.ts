@@ -470,7 +470,7 @@ export interface HistoricalOrder {
 export interface HistoricalOrders {
   /** True: the order is stored as it was, without any effect on stock. Requires `orders:import`. */
   historical: boolean;
-  /** The orders, stored in this order. */
+  /** The orders, stored in this order; at most 2,000 line items together. */
   items: readonly HistoricalOrder[];
   /**
    * Whether webhooks receive `order.created`, and `customer.created` of new customers. The default is false.
@@ -1072,6 +1072,15 @@ export interface NewVariant {
    * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
    */
   gtin?: string | null;
+  /**
+   * Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+   * copy it.
+   */
+  requires_shipping?: boolean | null;
+  /**
+   * Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy it.
+   */
+  taxable?: boolean | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean>>;
   /**
@@ -1551,6 +1560,15 @@ export interface VariantChanges {
    * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
    */
   gtin?: string | null;
+  /**
+   * Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+   * copy it.
+   */
+  requires_shipping?: boolean | null;
+  /**
+   * Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy it.
+   */
+  taxable?: boolean | null;
   /** Up to 100 values of your own, by key. All apps of the store see them. */
   metadata?: Readonly<Record<string, string | number | boolean | null>> | null;
 }

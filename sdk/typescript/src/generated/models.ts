@@ -1190,6 +1190,8 @@ export interface Tombstone {
   id: number;
   /** The time of the deletion, in UTC. */
   deleted_at: string;
+  /** The time of the last change, by which `updated_since` finds the deletion, in UTC. */
+  updated_at: string;
   /** The last version; higher than any that you read before. */
   version: number;
 }
@@ -1293,6 +1295,15 @@ export interface Variant {
    * variants can have the same. Unlike `barcode`, it is always a valid GTIN.
    */
   gtin: string | null;
+  /**
+   * Whether the variant is shipped; null, the default, if `requires_shipping` of the product says so. Line items
+   * copy it.
+   */
+  requires_shipping: boolean | null;
+  /**
+   * Whether tax applies to the variant; null, the default, if `taxable` of the product says so. Line items copy it.
+   */
+  taxable: boolean | null;
 }
 
 /** A subscription of this app to events of this store. */

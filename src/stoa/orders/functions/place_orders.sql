@@ -70,10 +70,7 @@ BEGIN
            coalesce(t.fulfillment_status, 'unfulfilled'), t.customer_id,
            t.email, t.phone, t.total, t.placed_at, t.duplicate_of, t.suspected_duplicates, t.basket, t.address,
            in_moment, in_moment, t.head, t.lines, t.person, coalesce(t.edition, 1), t.terms,
-           newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'payment'),
-           CASE WHEN strpos(t.head, '"kind":"refund"') > 0  -- only of historical orders
-                THEN newest_record(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint)), 'refund') END,
-           CASE WHEN t.fulfillment_status <> 'unfulfilled' THEN last_shipment(t.head) END,
+           d.paid_at, d.refunded_at, d.shipped_at,
            CASE WHEN strpos(t.head, '"expires_at":"') > 0  -- most orders are not held
                 THEN held_until(t.status, t.payment_status, member_text(t.head, 'expires_at')) END
       FROM json_to_recordset(in_orders) AS t (
@@ -81,6 +78,7 @@ BEGIN
                phone text, total bigint, placed_at timestamptz, duplicate_of bigint, suspected_duplicates integer,
                basket bytea, address bytea, head text, lines text, person text, edition smallint, terms tsvector,
                fulfillment_status text)
+           CROSS JOIN LATERAL record_dates(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint))) AS d
      ORDER BY t.external_id, t.number;  -- transactions that wait for one another's external ids and numbers do so in one order
     GET DIAGNOSTICS stored = ROW_COUNT;
     INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);

@@ -11,6 +11,7 @@ DECLARE
     new_tail text;
     written  smallint;  -- the edition of the document
     document text;
+    dates    record;
 BEGIN
     SELECT t.* INTO STRICT change
       FROM json_to_recordset(in_order) AS t (
@@ -37,13 +38,13 @@ BEGIN
         change.head := head_with_payments(change.head, change.lines, rfc3339(moment), in_actor);
         change.payment_status := member_text(change.head, 'payment_status');
     END IF;
+    dates := record_dates(change.head);
     UPDATE orders o
        SET external_id = change.external_id, status = change.status, payment_status = change.payment_status,
-           paid_at = newest_record(change.head, 'payment'), refunded_at = newest_record(change.head, 'refund'),
+           paid_at = dates.paid_at, refunded_at = dates.refunded_at, shipped_at = dates.shipped_at,
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
            head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
-           shipped_at = CASE WHEN change.fulfillment_status <> 'unfulfilled' THEN last_shipment(change.head) END,
            expires_at = CASE WHEN strpos(change.head, '"expires_at":"') > 0
                              THEN held_until(change.status, change.payment_status, member_text(change.head, 'expires_at')) END,
            updated_at = moment, version = o.version + 1

@@ -2,11 +2,13 @@
 
 from stoa.portal.apps import (
     access_tokens,
+    app_file,
     app_subscriptions,
     apps,
     audit,
     credentials,
     deliveries,
+    deploy_tokens,
     endpoint,
     requests,
     subscription_detail,
@@ -19,6 +21,8 @@ PAGES = (
     apps.pages,
     credentials.pages,
     access_tokens.pages,
+    deploy_tokens.pages,
+    app_file.pages,
     endpoint.pages,
     app_subscriptions.pages,
     usage.pages,

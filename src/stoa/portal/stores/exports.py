@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 
 from stoa.customers.contract import Customer
 from stoa.orders.contract import Order
+from stoa.orders.records import Payment
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import ListSource, list_pages
 from stoa.portal.kit.visit import Visit
@@ -83,6 +84,11 @@ def _csv(records: Sequence[Sequence[str]]) -> bytes:
     return text.getvalue().encode()
 
 
+def _payment(record: Payment) -> str:
+    """A payment or refund in one cell: its kind and amount, how it was made, and its id in the payment system."""
+    return " ".join(filter(None, (record.kind, str(record.amount), record.method, record.external_id)))
+
+
 ORDER_COLUMNS: dict[str, Callable[[Order], Any]] = {
     "number": lambda order: order.number,
     "id": lambda order: order.id,
@@ -97,6 +103,9 @@ ORDER_COLUMNS: dict[str, Callable[[Order], Any]] = {
     "amount_refunded": lambda order: order.amount_refunded,
     "amount_due": lambda order: order.amount_due,
     "balance": lambda order: order.balance,
+    "payments": lambda order: [_payment(each) for each in order.payments],
+    "expires_at": lambda order: order.expires_at,
+    "locations": lambda order: sorted({each.location for line in order.line_items for each in line.allocations}),
     "items": lambda order: [f"{line.quantity} x {line.sku or line.name}" for line in order.line_items],
     "customer_id": lambda order: order.customer_id,
     "first_name": lambda order: order.contact.first_name,

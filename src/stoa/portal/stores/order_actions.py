@@ -1,4 +1,4 @@
-"""What a person does with an order: ship, return, refund and cancel it, change its status, and comment on it."""
+"""What a person does with an order: ship, return, refund, hold and cancel it, change its status, and comment on it."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import msgspec
 from starlette.responses import JSONResponse, Response
 
 from stoa.accounts.contract import Right
-from stoa.orders.bodies import NewComment, StatusChange
+from stoa.orders.bodies import NewComment, OrderChanges, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
+from stoa.orders.endpoints import update_order
 from stoa.orders.line_items import LineChanges, LineItem
 from stoa.orders.lines import update_order_product
 from stoa.orders.status import update_order_status
@@ -95,6 +96,8 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         if body.line_item_id is not None:
             changes = convert(body.members, LineChanges, digits=call.store.digits)
             return await update_order_product(call, order_id, body.line_item_id, changes)
+        if body.of_order:
+            return await update_order(call, order_id, convert(body.members, OrderChanges, digits=call.store.digits))
         change = convert(body.members, StatusChange, digits=call.store.digits)
         answer = await update_order_status(call, order_id, change)
         if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import msgspec
 
 from stoa.inventory.contract import Location
-from stoa.orders.contract import HOLDING, Order
+from stoa.orders.bodies import LONGEST_HOLD_S
+from stoa.orders.contract import HOLDING, UNPAID, Order
 from stoa.orders.line_items import LineItem
 from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
@@ -44,6 +45,8 @@ class OrderForm(VersionedForm):
     restock: bool = False
     status: Line = ""
     payment_status: Line = ""
+    hold_hours: Line = ""
+    end_hold: bool = False
     reason: Line = ""
     note: Text = ""
     comment: Text = ""
@@ -51,11 +54,14 @@ class OrderForm(VersionedForm):
 
 
 class Body(msgspec.Struct):
-    """The body of a status change, or of a change of one line item, and the field of the form for each pointer into it."""
+    """The body of a status change, of a change of one line item, or of the order's fields, and the field of the form for each
+    pointer into it.
+    """
 
     members: dict[str, Any]
     fields: dict[str, str]
     line_item_id: int | None = None
+    of_order: bool = False
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -145,6 +151,17 @@ def _pay(form: OrderForm) -> Body:
         raise FormError(amount="Enter the amount that was paid.")
     paid = _words(amount=form.amount, method=form.method, external_id=form.external_id, note=form.note)
     return Body({"payment": paid}, {f"/payment/{name}": name for name in names})
+
+
+def _hold(form: OrderForm) -> Body:
+    """A hold from now on, which replaces an earlier one, or its end."""
+    fields = {"/hold_for": "hold_hours", "/expires_at": "hold_hours"}
+    if form.end_hold:
+        return Body({"expires_at": None}, fields, of_order=True)
+    hours = whole(form.hold_hours)
+    if not isinstance(hours, int) or not 1 <= hours <= LONGEST_HOLD_S // 3600:
+        raise FormError(hold_hours=f"Enter a number of hours from 1 to {LONGEST_HOLD_S // 3600}.")
+    return Body({"hold_for": hours * 3600}, fields, of_order=True)
 
 
 def _cancel(form: OrderForm) -> Body:
@@ -258,6 +275,14 @@ ACTIONS: Mapping[str, Action] = {
         _pay,
         None,
         lambda order: order.amount_due > 0,
+    ),
+    "hold": Action(
+        "Hold",
+        "order.hold_changed",
+        "The hold was changed.",
+        _hold,
+        None,
+        lambda order: order.status == "pending" and order.payment_status in UNPAID,
     ),
     "track": Action(
         "Tracking",

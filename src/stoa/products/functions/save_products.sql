@@ -116,7 +116,8 @@ BEGIN
                        (SELECT string_agg(variant_document(m.id, m.product_id, variant_head(m.head, m.edition), m.tail), ',' ORDER BY m.position, m.id)
                           FROM variants m
                          WHERE m.store_id = in_store_id AND m.product_id = p.id AND m.deleted_at IS NULL), '') || ']' || p.tail
-                   ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","version":' || p.version || '}'
+                   ELSE '{"id":' || p.id || ',"deleted_at":"' || rfc3339(p.deleted_at) || '","updated_at":"'
+                       || rfc3339(p.updated_at) || '","version":' || p.version || '}'
                    END AS data, NULL::integer AS parent_version
               FROM json_to_recordset(in_events) AS t (
                        product_index integer, variant_index integer, type text, changes text)

@@ -36,13 +36,18 @@ PARTS: Schemas = {
     "Tombstone": {
         "type": "object",
         "description": "A deleted resource; only lists with `include_deleted=true` contain it.",
-        "required": ["id", "deleted_at", "version"],
+        "required": ["id", "deleted_at", "updated_at", "version"],
         "properties": {
             "id": {"type": "integer", "description": "The id that the resource had. It is never used again."},
             "deleted_at": {
                 "type": "string",
                 "format": "date-time",
                 "description": "The time of the deletion, in UTC.",
+            },
+            "updated_at": {
+                "type": "string",
+                "format": "date-time",
+                "description": "The time of the last change, by which `updated_since` finds the deletion, in UTC.",
             },
             "version": {"type": "integer", "description": "The last version; higher than any that you read before."},
         },

@@ -16,8 +16,11 @@ _TEXT = {"type": "string"}
 HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {"description": "The id of this request, which the service also logs.", "schema": _TEXT},
     "API-Version": {"description": "The API version that responded: `3.` and an increasing number.", "schema": _TEXT},
-    "RateLimit-Policy": {"description": "The rate limit of the app on this store (IETF draft 10).", "schema": _TEXT},
-    "RateLimit": {"description": "The remaining requests, and the seconds until there are more.", "schema": _TEXT},
+    "RateLimit-Policy": {"description": "The rate limit of the app on this store (IETF draft 11).", "schema": _TEXT},
+    "RateLimit": {
+        "description": "The remaining requests, and the seconds until the limit is fully restored, or after 429 until the next request.",
+        "schema": _TEXT,
+    },
     "X-RateLimit-Limit": {"description": "The largest burst of requests.", "schema": _TEXT},
     "X-RateLimit-Remaining": {"description": "The requests that remain now.", "schema": _TEXT},
     "X-RateLimit-Reset": {"description": "Seconds until the full burst is available again.", "schema": _TEXT},
