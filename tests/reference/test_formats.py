@@ -223,7 +223,7 @@ async def test_an_unknown_page_is_a_page(shop: Shop, address: str) -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     root = read(answer.text)
     assert root.all("h1")[0].text == "Page not found"
-    assert root.by_id("main").all("form")[0].attributes["action"] == "/docs/search"
+    assert "/docs/search" in [each.attributes["action"] for each in root.by_id("main").all("form")]
     assert "alert(1)" not in answer.text
 
 

@@ -109,6 +109,24 @@ async def test_child_fields_unfold_inside_their_row_by_keyboard(account: Account
     assert complaints == []
 
 
+async def test_the_requests_of_a_guide_have_tabs_that_follow_one_choice(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
+    complaints = complaints_of(page)
+    await page.goto(account.service.url + "/docs/guides/payments")
+    first, second = (page.locator(".tabbed").nth(index) for index in (0, 1))
+    await first.get_by_role("tab", name="HTTP").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await expect(first.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+    await expect(first.locator("pre")).to_contain_text("client.orders.create(")
+    await expect(second.locator("pre")).to_contain_text("client.orders.update_status(")
+    silent = await (await browser.new_context(java_script_enabled=False)).new_page()
+    await silent.goto(account.service.url + "/docs/guides/payments")
+    await silent.locator(".tabbed summary").filter(has_text="TypeScript").first.click()
+    await expect(silent.locator(".tabbed pre:visible").nth(1)).to_contain_text("new Client(")
+    assert complaints == []
+
+
 async def test_the_theme_is_switched_in_place_and_remembered(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context(color_scheme="light")).new_page()
     complaints = complaints_of(page)

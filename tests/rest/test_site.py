@@ -47,7 +47,7 @@ async def test_an_unknown_page_returns_a_problem_document(shop: Shop, path: str,
     "path", ["/nothing", "/stores/x/nothing", "/docs/nothing", "/problems/nothing", "/oauth/nothing"]
 )
 async def test_a_browser_gets_a_page_at_an_unknown_address(shop: Shop, path: str) -> None:
-    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "accept-encoding": "gzip"}
     answer = await shop.service.get(path, headers=browser)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "Page not found" in answer.text

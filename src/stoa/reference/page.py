@@ -20,7 +20,7 @@ from stoa.reference.search import Hit
 _SCRIPTS = ("code.js", "page.js", "contents.js")
 _ASSETS = {
     "reference.css": ("text/css", ("base.css", "page.css", "guide.css", "console.css")),
-    "reference.js": ("text/javascript", _SCRIPTS),
+    "reference.js": ("text/javascript", (*_SCRIPTS, "guide.js")),
     "operation.js": ("text/javascript", (*_SCRIPTS, "console.js", "connection.js", "store_ids.js")),
     # The portal loads these two as well.
     "search.css": ("text/css", ("search.css",)),

@@ -97,8 +97,8 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
     ]
 
 
-def _shown(request: Request, content: Content, status: int = 200) -> Response:
-    return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"}, status)
+def _shown(request: Request, content: Content) -> Response:
+    return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
 
 
 async def not_found(request: Request) -> Response:
