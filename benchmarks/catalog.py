@@ -91,12 +91,10 @@ def _sample_product(random_: random.Random, number: int) -> NewProduct:
     )
 
 
-_PRODUCT_COLUMNS = (
-    "store_id id external_id slug name status price on_hand reserved in_stock created_at updated_at head".split()
-)
+_PRODUCT_COLUMNS = "store_id id external_id slug name status price on_hand reserved in_stock created_at updated_at head edition".split()
 _VARIANT_COLUMNS = (
     "store_id id product_id position sku barcode external_id options_key price on_hand track_inventory "
-    "allow_backorder low_stock_threshold created_at updated_at head"
+    "allow_backorder low_stock_threshold created_at updated_at head edition"
 ).split()
 
 # COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text.
@@ -183,10 +181,22 @@ def _rows(random_: random.Random, store: Store, ids: range) -> Iterator[tuple[Se
         state = (row.price, row.on_hand, row.reserved, row.in_stock, created, updated)
         members = [
             (store.id, number * 10 + v.position, number, v.position, v.sku, v.barcode, v.external_id, v.options_key,
-             v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head)
+             v.price, v.on_hand, v.track_inventory, v.allow_backorder, v.low_stock_threshold, created, updated, v.head,
+             v.edition)
             for v in (variant_row(variant, n, 1) for n, variant in enumerate(product.live, 1))
         ]  # fmt: skip
-        columns = (store.id, number, row.external_id, row.slug, row.name, row.status, *state, row.head, row.terms)
+        columns = (
+            store.id,
+            number,
+            row.external_id,
+            row.slug,
+            row.name,
+            row.status,
+            *state,
+            row.head,
+            row.edition,
+            row.terms,
+        )
         yield columns, members
 
 
@@ -239,7 +249,7 @@ async def load_places(db: Connection, large: Loaded, units: int) -> Loaded:
 _MULTIPLY = f"""
 INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
 SELECT $1::bigint, $2::bigint + n, 'copy-' || n, slug || '-' || n, name || ' ' || n, status, price, on_hand, reserved, in_stock,
-       created_at + n * interval '1 minute', updated_at + n * interval '1 minute', head
+       created_at + n * interval '1 minute', updated_at + n * interval '1 minute', head, edition
   FROM generate_series(0, $3::bigint - 1) n
        JOIN products template ON template.store_id = $4 AND template.id = $5::bigint + n % $6::bigint
  ORDER BY n"""

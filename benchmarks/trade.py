@@ -24,12 +24,10 @@ ADDRESS = {
     "postal_code": "LS1 4AP",
     "country_code": "GB",
 }
-_CUSTOMER_COLUMNS = (
-    "store_id, id, email, email_key, first_name, last_name, status, digits, created_at, updated_at, head, shown, terms"
-)
+_CUSTOMER_COLUMNS = "store_id, id, email, email_key, first_name, last_name, status, digits, created_at, updated_at, head, shown, edition, terms"
 _ORDER_COLUMNS = (
     "store_id, id, number, status, payment_status, fulfillment_status, customer_id, email, total, placed_at, basket, "
-    "address, created_at, updated_at, head, lines, person, terms"
+    "address, created_at, updated_at, head, lines, person, edition, terms"
 )
 
 # The copies get few terms: no measured row reads them, and indexing them would take most of the time.
@@ -39,7 +37,7 @@ SELECT $1, $2::bigint + n, mail.new, mail.new, t.first_name, t.last_name, t.stat
        t.created_at + n * interval '1 second', t.created_at + n * interval '2 seconds',
        replace(replace(t.head, '"' || t.email || '"', '"' || mail.new || '"'),
                '"customer_id":' || t.id || ',', '"customer_id":' || $2::bigint + n || ','),
-       t.shown, array_to_tsvector(ARRAY[$1::bigint || '/w/copy'])
+       t.shown, t.edition, array_to_tsvector(ARRAY[$1::bigint || '/w/copy'])
   FROM generate_series(0, $3::bigint - 1) n
        JOIN (SELECT *, row_number() OVER (ORDER BY id) - 1 AS place FROM customers WHERE store_id = $1) t
          ON t.place = n % $4::bigint
@@ -52,7 +50,7 @@ SELECT $1, $2::bigint + n, $3::bigint + n, t.status, t.payment_status, t.fulfill
        t.created_at - n * interval '30 seconds',
        replace(replace(t.head, '"number":' || t.number || ',', '"number":' || $3::bigint + n || ','),
                '"customer_id":' || t.customer_id || ',', '"customer_id":' || c.id || ','),
-       t.lines, replace(t.person, '"' || t.email || '"', '"' || c.email || '"'),
+       t.lines, replace(t.person, '"' || t.email || '"', '"' || c.email || '"'), t.edition,
        array_to_tsvector(ARRAY[$1::bigint || '/w/copy'])
   FROM generate_series(0, $4::bigint - 1) n
        JOIN (SELECT *, row_number() OVER (ORDER BY id) - 1 AS place FROM orders WHERE store_id = $1) t

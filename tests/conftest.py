@@ -40,10 +40,10 @@ SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
 SLOW = (
     "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
-    "typescript", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
+    "typescript", "connectors", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
     "webhooks/test_listen",
 )  # fmt: skip
-ONE_SERVICE = ("docs", "client", "generated", "typescript")  # of these, one process runs the whole folder
+ONE_SERVICE = ("docs", "client", "connectors", "generated", "typescript")  # of these, one process runs the whole folder
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]

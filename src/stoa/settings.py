@@ -69,6 +69,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="The service's URL as callers see it, such as https://api.example.com; empty derives it from each request."
         ),
     ] = ""
+    mcp_url: Annotated[
+        str,
+        Meta(
+            description="The URL of `stoa mcp --http --oauth` as callers see it, such as https://mcp.example.com: apps request tokens for {this URL}/stores/{handle}/mcp; empty refuses them."
+        ),
+    ] = ""
     proxies: Annotated[
         int,
         Meta(

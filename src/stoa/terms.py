@@ -7,6 +7,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Literal
 
 Kind = Literal["word", "tag", "meta", "brand", "category", "name"]
@@ -65,3 +66,84 @@ def vector(lexemes: Iterable[str]) -> str:
     ordered = sorted(lexemes)
     # NUL cannot occur in a term, so joining with it and quoting once is safe and fast.
     return _quoted("\x00".join(ordered)).replace("\x00", "' '") if ordered else ""
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+Operator = Literal["gte", "gt", "lte", "lt"]
+_MOST_INTEGER_DIGITS = 26
+
+
+def date_range(store_id: int, key: str, operator: Operator, day: str) -> str:
+    """A tsquery for rows whose metadata has a date in this range. Dates are ordered as their texts are."""
+    start, inclusive = f"{store_id}/m/{key}=", operator.endswith("e")
+    chosen = _above(day) if operator.startswith("g") else _below(day)
+    found = [_quoted(start + each) + ":*" for each in chosen]
+    return _any_of([*found, *([_quoted(start + day)] if inclusive else [])])
+
+
+def number_is(store_id: int, key: str, number: Decimal) -> str:
+    """A tsquery on `comparable_terms` for rows whose metadata has this number."""
+    sign, digits, _ = _coded(number)
+    return _quoted(_comparable(store_id, key) + sign + digits)
+
+
+def number_range(store_id: int, key: str, operator: Operator, number: Decimal) -> str:
+    """A tsquery on `comparable_terms` for rows whose metadata has a number in this range.
+
+    A range is the union of prefixes: numbers with more integer digits, and those with a greater digit after equal ones.
+    """
+    start, inclusive, upwards = _comparable(store_id, key), operator.endswith("e"), operator.startswith("g")
+    sign, digits, whole = _coded(number)
+    away = upwards == (sign == "p")  # whether the range leads away from zero
+    prefixes = _above(digits) if away else _below(digits)
+    exact: list[str] = []
+    if away and inclusive:
+        prefixes.append(digits)  # more digits of a fraction are farther from zero too
+    elif away:
+        prefixes += [f"{digits}{digit}" for digit in range(10)]
+    else:
+        exact = [digits[:length] for length in range(1 + whole, len(digits))] + ([digits] if inclusive else [])
+    found = [_quoted(f"{start}{sign}{each}") + ":*" for each in prefixes]
+    found += [_quoted(f"{start}{sign}{each}") for each in exact]
+    other = "n" if sign == "p" else "p"
+    return _any_of([*found, *([] if away else [_quoted(start + other) + ":*"])])
+
+
+def list_contains(store_id: int, key: str, value: str) -> str:
+    """A tsquery for rows whose list contains the value, on `comparable_terms`, or on the terms if it is the only value."""
+    only = lexeme(store_id, "meta", entry(key, value))
+    return _any_of([_quoted(only), _quoted(f"{_comparable(store_id, key)}:{value}")])
+
+
+def _comparable(store_id: int, key: str) -> str:
+    return f"{store_id}/#/{key}="
+
+
+def _coded(number: Decimal) -> tuple[str, str, int]:
+    """The sign of a number, its digits after the letter that counts the integer digits, and their count."""
+    whole, _, fraction = f"{abs(number):f}".partition(".")
+    whole = whole.lstrip("0") or "0"
+    return "n" if number < 0 else "p", f"{chr(96 + len(whole))}{whole}{fraction.rstrip('0')}", len(whole)
+
+
+def _above(text: str) -> list[str]:
+    """The prefixes of all greater texts that differ from this one in a digit or letter."""
+    return [text[:n] + chr(code) for n, each in enumerate(text) for code in range(ord(each) + 1, _last(each) + 1)]
+
+
+def _below(text: str) -> list[str]:
+    """The prefixes of all smaller texts that differ from this one in a digit or letter."""
+    return [text[:n] + chr(code) for n, each in enumerate(text) for code in range(_first(each), ord(each))]
+
+
+def _first(character: str) -> int:
+    return ord("0") if character.isdigit() else ord("a") if character.isalpha() else ord(character)
+
+
+def _last(character: str) -> int:
+    return ord("9") if character.isdigit() else 96 + _MOST_INTEGER_DIGITS if character.isalpha() else ord(character)
+
+
+def _any_of(queries: Iterable[str]) -> str:
+    return f"({' | '.join(queries)})"

@@ -85,6 +85,8 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("location", "update"): "{handle} default --priority 5",
     ("location", "deactivate"): "{handle} west",
     ("location", "activate"): "{handle} default",
+    ("metadata", "list"): "--store {handle}",
+    ("metadata", "define"): "product care --type string --store {handle}",
     ("app", "create"): "Sync --scopes products:read",
     ("app", "install"): "{client_id} {handle}",
     ("app", "uninstall"): "{client_id} {handle}",

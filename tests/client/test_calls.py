@@ -1,7 +1,9 @@
 """Ordinary calls: create, read, change and delete, one by one and in batches."""
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import httpx
 import pytest
@@ -175,3 +177,16 @@ def test_no_representation_contains_a_secret(client: Client, account: Account) -
     assert account.client_secret not in repr(client)
     client.products.list().page()
     assert account.client_secret not in repr(vars(client))
+
+
+def test_typed_metadata_is_filtered_by_ranges(client: Client, account: Account) -> None:
+    define = ("define", "product", "warranty_months", "--type", "integer", "--store", account.handle)
+    done = account.service.run("metadata", *define)
+    assert done.returncode == 0, done.stderr
+    for months in (12, 24, 59, 60):
+        client.products.create(name="Kettle", price="80.00", metadata={"warranty_months": months, "care": "wash"})
+    guide = (Path(__file__).parents[2] / "docs/guides/metadata.md").read_text()
+    [line] = re.findall(r"```python\n(.+)\n```", guide)
+    assert line == 'client.products.list(metadata={"warranty_months": {"gte": 24, "lt": 60}, "care": "wash"})'
+    found = client.products.list(metadata={"warranty_months": {"gte": 24, "lt": 60}, "care": "wash"})
+    assert [each.metadata["warranty_months"] for each in found] == [24, 59]

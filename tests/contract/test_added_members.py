@@ -14,8 +14,8 @@ from stoa.db.migrate import functions
 from stoa.imports import products as imports
 from stoa.orders import input_rows as orders
 from stoa.orders.bodies import NewOrder, OrderChanges
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.lists import ORDERS
+from stoa.orders.state import LineState, OrderState
 from stoa.products import documents as products
 from stoa.products.bodies import NewProduct, NewVariant, ProductChanges, ProductFields, VariantChanges, VariantFields
 from stoa.products.queries import PRODUCTS, VARIANTS

@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoa.customers.contract import SHARED
 from stoa.customers.documents import metadata_of, seen_by, shown_of
 from stoa.customers.rules import merged
+from stoa.rest.metadata_types import SHARED
 
 APPS = (3, 30, 33)
 keys = st.sampled_from(["tier", "a.b", "30", "0", "shared.tier", "shared.x", "shared", "_", "x-y"])

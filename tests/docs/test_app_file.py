@@ -31,7 +31,7 @@ def commands(language: str) -> tuple[str, str]:
     return "".join(chosen[: start + 1]), "".join(chosen[start + 1 :])
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("language", ["python", pytest.param("typescript", marks=needs_npm)])
 def test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery(
     clone: Path, environment: dict[str, str], api: httpx.Client, language: str

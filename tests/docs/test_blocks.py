@@ -60,6 +60,7 @@ COVERED = [
     ),
     Coverage("customers.md", "http json csv", "", "customers/test_guide.py::test_every_example_matches_the_response"),
     Coverage("customers.md", "bash", "stoa ", COMMANDS),
+    Coverage("dlt.md", "python", "", "connectors/test_guides.py::test_the_program_of_the_guide_is_the_example"),
     Coverage("exports.md", "bash", "stoa ", COMMANDS),
     Coverage("development-stores.md", "bash", "make ", MAKE),
     Coverage("duplicates.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
@@ -74,6 +75,9 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage("metadata.md", "http json", "", "metadata/test_guide.py::test_every_example_matches_the_response"),
+    Coverage("metadata.md", "bash", "stoa ", "metadata/test_guide.py::test_every_example_matches_the_response"),
+    Coverage("metadata.md", "python", "", "client/test_calls.py::test_typed_metadata_is_filtered_by_ranges"),
     Coverage("money.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
     Coverage("moving.md", "python", "", "client/test_moving.py::test_the_guide_prints_what_it_shows"),
     Coverage(

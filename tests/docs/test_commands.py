@@ -77,7 +77,7 @@ async def test_stoa_listen_forwards_events_to_a_local_program(
     "page",
     [
         ROOT / "README.md",
-        *(GUIDES / f"{name}.md" for name in ("quickstart", "build-an-app", "development-stores", "app-file")),
+        *(GUIDES / name for name in ("quickstart.md", "build-an-app.md", "development-stores.md", "app-file.md")),
     ],
     ids=lambda page: page.name,
 )

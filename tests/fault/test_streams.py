@@ -163,14 +163,14 @@ async def test_a_service_that_stops_ends_a_stream_with_a_problem_and_its_cursor(
 
 async def test_a_reload_ends_a_stream_and_the_new_worker_resumes_it(service: Service) -> None:
     account = await filled(service, "reloaded")
-    async with account.client() as beside:
-        assert (await beside.get("/notes")).headers.get("connection") != "close"
+    async with service.client() as beside:
+        assert (await beside.get("/live")).headers.get("connection") != "close"
         with StreamClient(account) as client:
             client.take(3)
             os.kill(service.pid, signal.SIGHUP)
-            async with asyncio.timeout(PATIENCE_S):
-                while (await beside.get("/notes")).headers.get("connection") != "close":  # until the worker leaves
-                    await asyncio.sleep(0.05)
+            async with asyncio.timeout(2 * PATIENCE_S):  # in which another worker starts
+                while (await beside.get("/live")).headers.get("connection") != "close":
+                    await asyncio.sleep(0.1)
             end = await asyncio.to_thread(client.rest)
     assert (end["code"], end["complete"]) == ("unavailable", False)
     assert await asyncio.to_thread(resumed, account, client, end["cursor"]) == names(ROWS)

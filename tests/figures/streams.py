@@ -26,7 +26,7 @@ _COLUMNS = """SELECT string_agg(attname, ', ' ORDER BY attnum), string_agg(CASE 
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One pass over all orders."""
+    """One reading of all orders."""
 
     seconds: float
     size: int
@@ -85,7 +85,7 @@ async def _fill(service: Service, account: Account) -> int:
     async with account.client() as client:
         answer = await client.post("/orders", json={"line_items": lines, "shipping_address": address, "tags": ["web"]})
         assert answer.status_code == 201, answer.text
-    db = await connect(service.database_url)
+    db = await connect(service.database_url, statement_timeout_ms=60_000)
     [[store_id]] = await db.fetch("SELECT id FROM stores WHERE handle = $1", account.handle)
     [[names, values]] = await db.fetch(_COLUMNS)
     await db.execute(
@@ -107,7 +107,7 @@ async def _copy(service: Service, store_id: int) -> Run:
         nonlocal size
         size += len(part)
 
-    db: Any = await connect(service.database_url)
+    db: Any = await connect(service.database_url, statement_timeout_ms=60_000)
     started = time.perf_counter()
     await db.copy_from_query(f"SELECT {LISTING.doc} FROM orders WHERE store_id = $1 ORDER BY id", store_id, output=take)
     seconds = time.perf_counter() - started

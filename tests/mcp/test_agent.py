@@ -56,7 +56,7 @@ async def inside(
     """A client of a server in this process, which calls the running service."""
     async with (
         Store(base_url(account), account.client_id, account.client_secret, scopes) as store,
-        Client(Agent(store, tools or task_tools(), write=write).server()) as client,
+        Client(Agent(lambda _: store, tools or task_tools(), write=write).server()) as client,
     ):
         yield client
 
@@ -127,7 +127,7 @@ async def test_an_agent_writes_over_http_if_it_is_allowed(account: Account) -> N
     with subprocess.Popen(command, env=environment(account), stderr=subprocess.PIPE, text=True) as process:
         try:
             address = f"http://127.0.0.1:{port}/mcp"
-            until(lambda: _listens(port), "the server listens")
+            until(lambda: listens(port), "the server listens")
             async with Client(address) as client:
                 made = await call(client, "create_product", name="Mug", price="9.00", idempotency_key="k1")
                 assert await call(client, "create_product", name="Mug", price="9.00", idempotency_key="k1") == made
@@ -144,7 +144,7 @@ async def test_an_agent_writes_over_http_if_it_is_allowed(account: Account) -> N
             process.terminate()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -166,7 +166,7 @@ async def test_a_reachable_server_needs_a_token_of_its_own(account: Account) -> 
     with subprocess.Popen(command, env={**variables, "STOA_MCP_TOKEN": "let-me-in"}, stderr=subprocess.PIPE) as process:
         try:
             address = f"http://127.0.0.1:{port}/mcp"
-            until(lambda: _listens(port), "the server listens")
+            until(lambda: listens(port), "the server listens")
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
             sent = {"accept": "application/json, text/event-stream", "host": "agents.example.com"}
             for token, status in [("", 401), ("Bearer wrong", 401), ("Bearer let-me-in", 200)]:
@@ -253,7 +253,7 @@ async def test_wrong_credentials_and_a_service_that_is_gone_are_reported(account
     assert not refused.stdout
     async with (
         Store(f"http://127.0.0.1:{free_port()}", "id", "secret") as store,
-        Client(Agent(store, task_tools(), write=False).server()) as client,
+        Client(Agent(lambda _: store, task_tools(), write=False).server()) as client,
     ):
         with pytest.raises(MCPError, match="no response after"):
             await client.list_tools()
@@ -274,10 +274,10 @@ async def test_a_service_that_asks_to_wait_for_long_is_reported_at_once() -> Non
     server = uvicorn.Server(uvicorn.Config(busy, port=port, log_level="warning", lifespan="off"))
     running = asyncio.create_task(server.serve())
     try:
-        await asyncio.to_thread(until, lambda: _listens(port), "the server listens")
+        await asyncio.to_thread(until, lambda: listens(port), "the server listens")
         async with (
             Store(f"http://127.0.0.1:{port}", "id", "secret") as store,
-            Client(Agent(store, task_tools(), write=True).server()) as client,
+            Client(Agent(lambda _: store, task_tools(), write=True).server()) as client,
         ):
             product = {"name": "Mug", "price": "1", "idempotency_key": "k-1"}
             first = await failure(client, "create_product", **product)

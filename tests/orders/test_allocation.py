@@ -2,9 +2,9 @@
 
 from stoa.orders.allocation import Level, Levels, between, settle
 from stoa.orders.contract import Status
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.line_items import Allocation
 from stoa.orders.rules import stock_effects
+from stoa.orders.state import LineState, OrderState
 
 
 def levels(*, unlimited: bool = False, **available: int) -> Levels:

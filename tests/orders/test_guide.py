@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from stoa.money import to_text
-from stoa.orders.balances import Figures, share_of
 from stoa.orders.contract import TRANSITIONS
-from stoa.orders.documents import LineState
 from stoa.orders.payments import PAYMENTS
+from stoa.orders.state import Figures, LineState, share_of
 from tests.docs.pages import GUIDES, blocks, rows
 from tests.orders.sample_store import SampleStore
 from tests.support.shops import Shop

@@ -13,7 +13,8 @@ from stoa.db.pool import Database
 from stoa.orders import expiry, placement
 from stoa.orders.expiry import REASON, expire_orders
 from stoa.settings import Settings
-from tests.orders.sample_store import ADA, SampleStore, codes
+from tests.orders.sample_store import ADA, TEA, SampleStore, codes
+from tests.support.shops import Shop
 
 MONTH_S = 30 * 24 * 3600
 
@@ -188,6 +189,29 @@ async def test_an_order_that_fails_does_not_keep_others_from_expiring(
     assert (await expire_orders(db), (await store.get(second))["status"]) == (1, "cancelled")
     monkeypatch.undo()
     assert (await expire_orders(db), (await store.get(first))["status"]) == (1, "cancelled")
+
+
+async def test_a_store_with_very_many_orders_does_not_delay_those_of_others(
+    store: SampleStore, other_shop: Shop, db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await SampleStore(other_shop).add_products(TEA)
+    many = [await store.place(("CLASS", 1), hold_for=3600) for _ in range(6)]
+    await end_holds(store, *many)
+    one = await other.place(("TEA", 1), hold_for=3600)
+    await end_holds(other, one)
+    done: list[int] = []
+    working = expiry.expire
+
+    async def note(call: Any, order_id: int) -> bool:
+        if call.store_id in (store.shop.store_id, other_shop.store_id):
+            done.append(order_id)
+        return await working(call, order_id)
+
+    monkeypatch.setattr(expiry, "expire", note)
+    monkeypatch.setattr(expiry, "_TURN", 2)
+    assert await expire_orders(db) == 7
+    assert done.index(one["id"]) <= 2
+    assert [each for each in done if each != one["id"]] == [order["id"] for order in many], "the earliest first"
 
 
 async def test_the_clock_of_the_service_does_not_matter(

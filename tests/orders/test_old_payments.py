@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from stoa.db.pool import Database
 from stoa.events.outbox import Actor
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState, document_of, parts_of
+from stoa.orders.documents import document_of, parts_of
 from stoa.orders.payments import Occasion, record
 from stoa.orders.refunds import add_refund
+from stoa.orders.state import NO_CONTACT, LineState, OrderState
 from stoa.orders.update import order_of
 
 NOW = "2026-03-01T10:00:00.000000Z"

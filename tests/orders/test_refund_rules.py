@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from stoa.events.outbox import Actor
 from stoa.orders.bodies import NewRefund, NewRefundLine, Portion
 from stoa.orders.contract import RefundExceedsPayment
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState, parts_of
+from stoa.orders.documents import parts_of
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.payments import Occasion, record
 from stoa.orders.refunds import refund
 from stoa.orders.rules import change_status
+from stoa.orders.state import NO_CONTACT, LineState, OrderState
 from stoa.orders.update import order_of
 from stoa.rest.problems import ValidationFailed
 

@@ -9,25 +9,14 @@ import pytest
 
 from stoa.events.outbox import Actor
 from stoa.orders.allocation import settle
-from stoa.orders.balances import Figures, PaymentStatus
 from stoa.orders.bodies import Portion, SetPaymentStatus
 from stoa.orders.contract import TRANSITIONS, IllegalTransition, OrderNotEditable, OrderNotPaid, Status
-from stoa.orders.documents import LineState, OrderState
+from stoa.orders.documents import Traits, address_digest, basket_digest, likeness
 from stoa.orders.payments import PAYMENTS, Occasion, change_payment, record
+from stoa.orders.records import PaymentStatus
 from stoa.orders.refunds import add_refund
-from stoa.orders.rules import (
-    HOLDING,
-    OPEN,
-    Traits,
-    address_digest,
-    basket_digest,
-    change_status,
-    check_editable,
-    contribution,
-    likeness,
-    stock_effects,
-    sum_faults,
-)
+from stoa.orders.rules import HOLDING, OPEN, change_status, check_editable, stock_effects
+from stoa.orders.state import Figures, LineState, OrderState, contribution, sum_faults
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"

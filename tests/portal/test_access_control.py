@@ -42,15 +42,15 @@ NEEDS: dict[Audience | Right, str] = {
         resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail suspend_app
         suspend_store""",
     Right.VIEW: """
-        app_accept_ownership app_audit app_credentials app_decline_ownership app_deploy_tokens app_endpoint app_file app_leave app_page app_request
+        app_accept_ownership app_audit app_credentials app_decline_ownership app_deploy_tokens app_endpoint app_file app_leave app_metadata app_page app_request
         app_requests app_settings app_stores app_subscriptions_page app_tail app_team app_usage app_webhook app_webhooks installed_app
         store_accept_ownership store_audit store_customer store_customers store_decline_ownership store_import
-        store_imports store_leave store_ledger store_location store_locations store_order store_orders store_page
+        store_imports store_leave store_ledger store_location store_locations store_metadata store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
         add_key app_subscription apply_app_file approve_request cancel_running_import change_app change_callbacks change_declaration
-        change_location change_order change_product change_stock change_store_settings check_corrected_rows
-        close_location comment_on_order compare_app_file create_deploy_token create_location create_subscription declare_subscription delete_subscription
+        change_customer_metadata change_location change_order change_order_metadata change_product change_product_metadata change_stock change_store_settings check_corrected_rows
+        close_location comment_on_order compare_app_file create_deploy_token create_location create_subscription declare_subscription define_app_metadata define_metadata delete_subscription
         download_failed_rows download_report edit_product end_old_secret export_customers export_orders
         export_products fix_import issue_access_token new_app_subscription new_import new_webhook
         open_development_store_for_app open_location order_action pause_managed_subscription pause_subscription
@@ -58,7 +58,7 @@ NEEDS: dict[Audience | Right, str] = {
         remove_declaration remove_key request_install resume_declaration resume_endpoint resume_managed_subscription
         resume_subscription revoke_deploy_token revoke_tokens rotate_secret
         rotate_signing_secret rotate_subscription_secret send_test start_checked_import uninstall_app
-        update_subscription upload_import webhook_settings withdraw_request""",
+        undefine_app_metadata undefine_metadata update_subscription upload_import webhook_settings withdraw_request""",
     Right.OWN: """
         app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer
         close_store delete_app delete_development_store delete_store export_store forget_customer cancel_store_deletion

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,9 @@ from stoa.rest.call import Call, NamedOperator
 from stoa.rest.csv_files import CELLS_AT_ONCE, CsvFile, columns_of_resource
 from stoa.rest.list_reader import PART_BYTES, ListReader
 from stoa.rest.lists import Page, read_list
+from stoa.rest.request import Peer
+from stoa.rest.response import Response, send_response
+from stoa.rest.unsent import UnsentResponses
 from stoa.settings import Settings
 
 LIST_NOTES = next(each for each in notes.routes.endpoints if each.name == "list_notes")
@@ -125,3 +129,33 @@ def test_a_wide_file_is_written_a_few_records_at_a_time() -> None:
     pieces = list(file.pieces([doc] * 1_000))
     assert all(piece.count(b"\r\n") * width < CELLS_AT_ONCE + width for piece in pieces)
     assert sum(piece.count(b"\r\n") for piece in pieces) == 1_000
+
+
+class Recording(UnsentResponses):
+    """Remembers what is counted for clients while it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(10**9, 10**9, 1)
+        self.sizes: list[int] = []
+
+    @contextmanager
+    def keeping(self, peer: Peer, size: int) -> Generator[None]:
+        self.sizes.append(size)
+        with super().keeping(peer, size):
+            yield
+
+
+@pytest.mark.parametrize("compress", [False, True])
+async def test_what_a_stream_holds_and_reads_ahead_counts_for_its_client(*, compress: bool) -> None:
+    async def parts() -> AsyncGenerator[bytes]:
+        yield b"x" * 1_000_000
+
+    sent: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    unsent = Recording()
+    await send_response(send, Response(200, [], b"", parts()), unsent, ("127.0.0.1", 1), compress=compress)
+    [counted] = unsent.sizes
+    assert counted >= 1_000_000 + sum(map(len, sent[:-1])), "slow clients above the limit are disconnected by it"

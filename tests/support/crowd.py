@@ -18,6 +18,7 @@ PRODUCT: dict[str, Any] = {
     "variants": [
         {"option_values": {"Size": "S"}, "sku": "row-0-sku", "barcode": "row-0-barcode", "stock": {"on_hand": 1_000}}
     ],
+    "metadata": {"grams": 250},
 }
 CUSTOMER: dict[str, Any] = {
     "email": "row-0-person@example.com",
@@ -25,12 +26,13 @@ CUSTOMER: dict[str, Any] = {
     "external_id": "row-0-customer",
     "last_name": "row-0-name",
     "addresses": [{"address1": "1 Mill Lane", "city": "Ghent", "country_code": "BE"}],
-    "metadata": {"tier": "gold"},
+    "metadata": {"tier": "gold", "shared.grams": 250},
 }
 ORDER: dict[str, Any] = {
     "external_id": "row-0-order",
     "customer_id": 1,
     "line_items": [{"sku": "row-0-sku", "quantity": 1}],
+    "metadata": {"grams": 250},
 }
 FIRST = {"/products": PRODUCT, "/customers": CUSTOMER, "/orders": ORDER}
 

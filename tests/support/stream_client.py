@@ -24,7 +24,7 @@ _RECEIVE_BYTES = 64 * 1024
 
 async def fill(account: Account, count: int) -> None:
     """Write notes to the store of an account."""
-    db = await connect(account.service.database_url)
+    db = await connect(account.service.database_url, statement_timeout_ms=1000 * PATIENCE_S)
     await db.fetch(_NOTES, account.handle, count)
     await db.close()
 

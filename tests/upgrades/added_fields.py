@@ -41,9 +41,11 @@ _BEFORE = {
     ],
     "orders/documents.py": [
         ('        "number": order.number,\n', f'        "{FIELD}": order.{FIELD},\n'),
+        ('        "requires_shipping": line.requires_shipping,\n', f'        "{FIELD}": line.{FIELD},\n'),
+    ],
+    "orders/state.py": [
         ('    placed_at: str = ""\n', f'    {FIELD}: str | None = "{DEFAULT}"\n'),
         ("    allocations: list[Allocation] = []\n", f'    {FIELD}: str | None = "{DEFAULT}"\n'),
-        ('        "requires_shipping": line.requires_shipping,\n', f'        "{FIELD}": line.{FIELD},\n'),
     ],
     "orders/update.py": [('    "number", "external_id", "source",', f'    "{FIELD}",\n')],
     "orders/draft.py": [("        payment_method=body.payment_method,\n", f"        {FIELD}=body.{FIELD},\n")],

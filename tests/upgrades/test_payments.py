@@ -27,8 +27,9 @@ Order = dict[str, Any]
 class Releases:
     """0.3.0 and this release, which serve the same database, and orders that 0.3.0 placed before this release migrated it."""
 
-    def __init__(self, old: Account, new: Account, placed: dict[str, int]) -> None:
+    def __init__(self, old: Account, new: Account, placed: dict[str, int], editions: list[int]) -> None:
         self.old, self.new, self.placed = old, new, placed
+        self.editions = editions  # of the documents after the migration
 
 
 async def call(account: Account, method: str, path: str, body: Any = None, **options: Any) -> Any:
@@ -91,7 +92,14 @@ async def releases(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
         placed = await place_before(account)
         with Service(folder / "new", **options) as new:
             other = Account(new, account.handle, account.client_id, account.client_secret, account.token)
-            yield Releases(account, other, placed)
+            yield Releases(account, other, placed, await editions_of(url))
+
+
+async def editions_of(url: str) -> list[int]:
+    db = await connect(url)
+    found = await db.fetch("SELECT DISTINCT edition FROM orders")
+    await db.close()
+    return [row[0] for row in found]
 
 
 EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[int, str, str]]]] = {
@@ -201,9 +209,13 @@ async def test_an_order_that_the_old_release_places_on_the_new_schema_has_its_pa
 
 
 async def test_the_old_release_serves_beside_this_one(releases: Releases) -> None:
-    order = releases.placed["paid"]
+    order = await place(releases.old, payment_status="paid")
     assert "payments" in await shown(releases.new, order)
     assert "payments" not in await shown(releases.old, order)
+
+
+def test_documents_are_completed_once_by_the_migration(releases: Releases) -> None:
+    assert releases.editions == [2]
 
 
 async def test_events_of_the_old_release_have_the_records(releases: Releases) -> None:

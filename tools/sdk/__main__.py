@@ -1,5 +1,5 @@
-"""`python -m tools.sdk` writes the generated modules of both SDKs and the code samples; `--check` only reports whether they are
-up to date."""
+"""`python -m tools.sdk` writes the generated modules of both SDKs, the code samples, and the schemas of the Airbyte manifest;
+`--check` only reports whether they are up to date."""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stoa.description import openapi_bytes
+from tools.sdk.airbyte import manifest
 from tools.sdk.samples.guides import generate as generate_guide_samples
 from tools.sdk.samples.writing import generate as generate_samples
 from tools.sdk.typescript.writing import generate as generate_typescript
@@ -15,6 +16,7 @@ from tools.sdk.writing import generate
 
 ROOT = Path(__file__).parents[2]
 CLIENT, TYPESCRIPT = ROOT / "sdk/python/src/stoa_client", ROOT / "sdk/typescript/src/generated"
+AIRBYTE = ROOT / "connectors/airbyte/manifest.yaml"
 SAMPLES = ROOT / "src/stoa/openapi_examples/code_samples.json"
 GUIDE_SAMPLES = ROOT / "src/stoa/guides/samples.json"
 
@@ -57,6 +59,7 @@ def main() -> None:
     expected = {CLIENT / name: text for name, text in modules().items()}
     expected |= {TYPESCRIPT / name: text for name, text in typescript_modules().items()}
     expected[SAMPLES] = generate_samples(description())
+    expected[AIRBYTE] = manifest(AIRBYTE.read_text(), description())
     expected[GUIDE_SAMPLES] = generate_guide_samples(description())
     stale = {file: text for file, text in expected.items() if not _same(file, text)}
     if "--check" in sys.argv:

@@ -5,18 +5,17 @@ import type { AnyOptions, Version } from "./options.js";
 export const PREFIX = "/api/v3/app";
 export const JSON_TYPE = "application/json";
 
-/** The query string; an object becomes `name[key]=value`, and a list is joined with commas. */
+/** The query string; an object becomes `name[key]=value`, also inside another one, and a list is joined with commas. */
 export function queryString(query: Readonly<Record<string, unknown>>): string {
   const pairs: string[] = [];
   const add = (name: string, value: unknown): void => {
-    if (value !== undefined && value !== null) {
+    if (isMembers(value)) {
+      for (const [key, each] of Object.entries(value)) add(`${name}[${key}]`, each);
+    } else if (value !== undefined && value !== null) {
       pairs.push(`${encodeURIComponent(name).replace(/%5B|%5D/g, decodeURIComponent)}=${encodeURIComponent(text(value))}`);
     }
   };
-  for (const [name, value] of Object.entries(query)) {
-    if (isMembers(value)) for (const [key, each] of Object.entries(value)) add(`${name}[${key}]`, each);
-    else add(name, value);
-  }
+  for (const [name, value] of Object.entries(query)) add(name, value);
   return pairs.length ? `?${pairs.join("&")}` : "";
 }
 

@@ -10,9 +10,10 @@ from stoa.rest.dispatch import PREFIX
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HANDLE = re.compile(_LABEL)
 _HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
-_RESOURCE = re.compile(
-    rf"https?://(?P<host>[A-Za-z0-9.:\[\]-]+)(?:(?P<base>(?:/[^/?#\s]+)*)/stores/(?P<handle>[^/?#\s]+))?{PREFIX}"
-)
+_ORIGIN = r"https?://(?P<host>[A-Za-z0-9.:\[\]-]+)"
+_STORE = r"(?P<base>(?:/[^/?#\s]+)*)/stores/(?P<handle>[^/?#\s]+)"
+_RESOURCE = re.compile(rf"{_ORIGIN}(?:{_STORE})?{PREFIX}")
+_MCP_RESOURCE = re.compile(rf"{_ORIGIN}{_STORE}/mcp")
 _DEFAULT_PORT = re.compile(r":(?:80|443)(?=/|\Z)")
 
 
@@ -80,6 +81,14 @@ def named_by_resource(resource: str, store_domain: str, services: Iterable[str])
         return named_by_host(found["host"], store_domain)
     service = _normalized(found["host"] + found["base"])
     return named_by_path(found["handle"]) if service in map(_normalized, services) else NO_STORE
+
+
+def named_by_mcp_resource(resource: str, mcp_url: str) -> StoreAddress | None:
+    """The store whose MCP server a resource indicator names: `{mcp_url}/stores/{handle}/mcp`; None if it names none."""
+    found = _MCP_RESOURCE.fullmatch(resource) if mcp_url else None
+    if found is None or _normalized(found["host"] + found["base"]) != _normalized(mcp_url):
+        return None
+    return named_by_path(found["handle"])
 
 
 def _normalized(service: str) -> str:

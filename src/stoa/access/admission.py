@@ -13,6 +13,7 @@ from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOK
 from stoa.access.rules import in_force
 from stoa.db.query import Executor
 from stoa.rest.call import Caller, Store
+from stoa.rest.metadata import definitions_in_force
 from stoa.rest.problems import (
     AppNotInstalled,
     AppSuspended,
@@ -107,6 +108,7 @@ class Admission:
             grant.rate_refill or self._settings.rate_refill,
             grant.reinstalled_at.isoformat() if grant.reinstalled_at else "",
             narrowed=found.requested is not None,
+            definitions=definitions_in_force(grant.definitions, found.app_id),
         )
         return caller, found.seconds_left
 

@@ -21,6 +21,7 @@ from stoa.rest.cursors import encode_cursor, invalid_cursor
 from stoa.rest.filters import Choices, Moment
 from stoa.rest.headers import bearer_token
 from stoa.rest.lists import ListOf, ListQuery, read_list
+from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.problems import AppSuspended, ExpiredToken, InvalidToken, Refusal
 from stoa.rest.query_string import query_parameters, unknown_parameters
 from stoa.settings import Settings, secret_key
@@ -42,6 +43,7 @@ class _NoStore:
     """The list has no store; none of its filters needs one."""
 
     store_id = digits = 0
+    definitions = NO_DEFINITIONS
 
 
 def routes(database: Database, settings: Settings) -> list[Route]:

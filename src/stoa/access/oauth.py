@@ -11,7 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stoa.access.addresses import NO_STORE, ServiceUrls, StoreAddress, named_by_host, named_by_path, named_by_resource
+from stoa.access.addresses import (
+    NO_STORE,
+    ServiceUrls,
+    StoreAddress,
+    named_by_host,
+    named_by_mcp_resource,
+    named_by_path,
+    named_by_resource,
+)
 from stoa.access.authentication import Audiences, authenticate, read_credentials
 from stoa.access.contract import (
     InvalidRequest,
@@ -22,9 +30,9 @@ from stoa.access.contract import (
     UnauthorizedClient,
     UnsupportedGrantType,
 )
-from stoa.access.credentials import is_access_token, keyed_hash, keyed_hashes, new_access_token
+from stoa.access.credentials import is_access_token, keyed_hash, keyed_hashes, new_access_token, same
 from stoa.access.discovery import METADATA_PATH, Discovery
-from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, Client
+from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, TOKEN_OWNER, Client
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
@@ -136,7 +144,8 @@ class TokenEndpoints:
         services = [service for service in (self._settings.public_url, host) if service]
         if "resource" not in form:
             return url_store, NO_STORE
-        return url_store, named_by_resource(form["resource"], domain, services)
+        for_agents = named_by_mcp_resource(form["resource"], self._settings.mcp_url)
+        return url_store, for_agents or named_by_resource(form["resource"], domain, services)
 
     def _target(self, request: Request, form: Mapping[str, str], client: Client) -> tuple[int | None, str]:
         """The store that the token is limited to, with its resource; (None, "") if it is valid on every store."""
@@ -171,8 +180,16 @@ class TokenEndpoints:
             await REVOKE_OWN_TOKEN.run(self._db, digests, app_id)
 
     async def introspect(self, request: Request, form: Mapping[str, str], request_id: str) -> dict[str, Any]:
-        """Describe one of the app's own tokens; any other is reported as not active (RFC 7662)."""
-        app_id, digests = await self._own_token(request, form, request_id)
+        """Describe one of the app's own tokens; any other is reported as not active (RFC 7662).
+
+        A token may also describe itself: a server that receives it, such as `stoa mcp`, has no credentials of its own.
+        """
+        if _describes_itself(request, form):
+            digests = keyed_hashes(self._key, form["token"])
+            owner = await TOKEN_OWNER.maybe(self._db, digests)
+            app_id = owner.app_id if owner else 0
+        else:
+            app_id, digests = await self._own_token(request, form, request_id)
         token = None if digests is None else await INTROSPECT.maybe(self._db, digests, app_id)
         if token is None:
             return {"active": False}
@@ -218,6 +235,12 @@ class TokenEndpoints:
         )
         token = form["token"]
         return app_id, keyed_hashes(self._key, token) if is_access_token(token) else None
+
+
+def _describes_itself(request: Request, form: Mapping[str, str]) -> bool:
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    token = form.get("token", "")
+    return kind.lower() == "bearer" and is_access_token(token) and same(given.strip().encode(), token.encode())
 
 
 async def _read_form(request: Request) -> dict[str, str]:

@@ -73,6 +73,7 @@ class StoreGrant(msgspec.Struct):
     rate_burst: int | None
     rate_refill: int | None
     reinstalled_at: datetime | None
+    definitions: str | None  # of metadata, by owner, as JSON
 
     def covers(self, issued_at: datetime) -> bool:
         """Whether a token of this time belongs to this installation; one from before a reinstall does not."""
@@ -81,10 +82,21 @@ class StoreGrant(msgspec.Struct):
 
 # A statement of its own: on a cluster, tokens are on the coordinator, and the installations of a store are on its node. While
 # that node is away, the tokens of other stores must stay valid.
+# The metadata definitions of a store by owner: those of the merchant, then those of its apps, the first installed app first.
+_DEFINITIONS = """(
+    SELECT json_agg(json_build_object('app_id', app_id, 'definitions', definitions::json)
+                    ORDER BY app_id IS NOT NULL, created_at, app_id)::text
+      FROM (SELECT NULL::bigint AS app_id, metadata_definitions AS definitions, created_at
+              FROM stores WHERE id = $1 AND metadata_definitions <> '[]'
+            UNION ALL
+            SELECT a.id, a.metadata_definitions, o.created_at FROM installations o JOIN apps a ON a.id = o.app_id
+             WHERE o.store_id = $1 AND a.metadata_definitions <> '[]') owners)"""
 STORE_GRANT = Query(
     StoreGrant,
-    "SELECT scopes, rate_burst, rate_refill, reinstalled_at FROM installations WHERE store_id = $1 AND app_id = $2",
+    f"""SELECT scopes, rate_burst, rate_refill, reinstalled_at, {_DEFINITIONS} AS definitions
+          FROM installations WHERE store_id = $1 AND app_id = $2""",
 )
+DEFINITIONS = Query(str, f"SELECT coalesce({_DEFINITIONS}, '[]') AS definitions")
 
 # --- the token endpoints -----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from stoa.access.app_keys import MOST_KEYS
 from stoa.rest.checks import worded
+from stoa.rest.metadata_types import MOST_DEFINITIONS, Definition
 from stoa.rest.problems import Refusal
 from stoa.webhooks.api.contract import Url
 from stoa.webhooks.app_callbacks import MAX_RETURN_URLS, MAX_URL_LENGTH
@@ -23,10 +24,7 @@ ClientId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]{1,64}$"), worded("must be
 
 
 class AppFile(msgspec.Struct, forbid_unknown_fields=True):
-    """An app as its file describes it, completely: what the file leaves out, the app does not have.
-
-    The definitions of metadata get their table here, `[[metadata]]`, with a case in `differences` and a step in `push`.
-    """
+    """An app as its file describes it, completely: what the file leaves out, the app does not have."""
 
     name: Name
     scopes: Annotated[dict[str, Reason], Meta(max_length=50)]
@@ -36,6 +34,7 @@ class AppFile(msgspec.Struct, forbid_unknown_fields=True):
     return_urls: Annotated[list[Annotated[str, Meta(max_length=MAX_URL_LENGTH)]], Meta(max_length=MAX_RETURN_URLS)] = []
     subscriptions: Annotated[list[AppSubscription], Meta(max_length=MAX_DECLARED)] = []
     keys: Annotated[list[Annotated[dict[str, str], Meta(max_length=20)]], Meta(max_length=MOST_KEYS)] = []
+    metadata: Annotated[list[Definition], Meta(max_length=MOST_DEFINITIONS)] = []
 
 
 class Change(msgspec.Struct, omit_defaults=True):

@@ -27,6 +27,7 @@ def differences(before: AppFile, after: AppFile, *, stores: int, asking: int) ->
         *_scopes(before, after, asking),
         *_subscriptions(before, after, stores),
         *_keys(before, after),
+        *_metadata(before, after),
     ]
 
 
@@ -77,6 +78,15 @@ def _keys(before: AppFile, after: AppFile) -> Iterator[Change]:
         lost = "token requests that this key signs are refused from now on"
         action = "add" if kid not in old else "remove" if kid not in new else "change"
         yield Change(key_of("keys", kid), action, old.get(kid), new.get(kid), "" if action == "add" else lost)
+
+
+def _metadata(before: AppFile, after: AppFile) -> Iterator[Change]:
+    old, new = ({each.name: each for each in file.metadata} for file in (before, after))
+    for name in dict.fromkeys([*old, *new]):
+        one, other = (msgspec.to_builtins(side[name]) if name in side else None for side in (old, new))
+        if one != other:
+            action = "add" if one is None else "remove" if other is None else "change"
+            yield Change(key_of("metadata", name), action, one, other)
 
 
 def _lost(what: str, stores: int) -> str:

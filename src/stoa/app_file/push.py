@@ -18,6 +18,8 @@ from stoa.app_file.writing import write_file
 from stoa.db.query import Executor, Query
 from stoa.rest.checks import validation_failed
 from stoa.rest.problems import Fault
+from stoa.store_data import definitions
+from stoa.store_data.stored_values import CheckTooLong, ViolatedDefinition
 from stoa.webhooks import app_callbacks, app_subscriptions
 from stoa.webhooks.app_callbacks import InvalidEndpoint
 
@@ -47,6 +49,7 @@ async def registered(db: Executor, app: App) -> AppFile:
         callbacks.return_urls,
         [each.settings for each in declared if not each.removing],
         [{"kid": kid, **keys[kid]} for kid in sorted(keys)],
+        await definitions.definitions_of_app(db, app.id),
     )
 
 
@@ -70,6 +73,7 @@ async def push(
     The development stores of the account grant new scopes at once. `seen` is the tag of the app that the caller knows.
     """
     unreachable = await _unreachable(by, file)  # before the transaction, because it may be slow
+    await _check_metadata(by, app, file)
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
@@ -120,7 +124,16 @@ async def _apply(by: Operator, app: App, before: AppFile, after: AppFile, accoun
     for kid, jwk in has.items():
         if had.get(kid) != jwk:
             await app_keys.add_key(by, app.client_id, msgspec.json.encode(jwk).decode())
+    await definitions.save_definitions(by, app.client_id, after.metadata)
     return secret
+
+
+async def _check_metadata(by: Operator, app: str, file: AppFile) -> None:
+    """Refuse new and changed definitions that values of a store violate; before the transaction, because it may be slow."""
+    try:
+        await definitions.check_definitions(by, app, file.metadata)
+    except (ViolatedDefinition, CheckTooLong) as refusal:
+        raise validation_failed([Fault("/metadata", "invalid_format", f"is refused: {refusal}")]) from refusal
 
 
 def _check_owner(file: AppFile, app: App) -> None:

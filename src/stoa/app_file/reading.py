@@ -18,6 +18,7 @@ from stoa.app_file.lines import line_of, lines_of
 from stoa.rest.body import convert
 from stoa.rest.checks import validation_failed
 from stoa.rest.problems import Fault, ValidationFailed, did_you_mean, printable
+from stoa.store_data.definitions import faults_of_all
 from stoa.webhooks.app_callbacks import check_return_urls
 from stoa.webhooks.app_subscriptions import declaration_faults
 
@@ -89,10 +90,13 @@ def _normal(file: AppFile, webhook_allow: str | None) -> tuple[AppFile, list[Fau
         if key.kid in keys:
             faults.append(Fault(f"/keys/{number}", "invalid_format", "occurs more than once"))
         keys[key.kid] = {"kid": key.kid, **key.members}
+    faults += [_under("/metadata", fault) for fault in faults_of_all(file.metadata, of_app=True)]
     scopes = {scope: file.scopes[scope] for scope in SCOPES if scope in file.scopes}
     in_order = [keys[kid] for kid in sorted(keys)]
     return_urls = list(dict.fromkeys(file.return_urls))
-    return msgspec.structs.replace(file, scopes=scopes, keys=in_order, return_urls=return_urls), faults
+    metadata = sorted(file.metadata, key=lambda each: each.name)
+    normal = msgspec.structs.replace(file, scopes=scopes, keys=in_order, return_urls=return_urls, metadata=metadata)
+    return normal, faults
 
 
 def _scope_faults(file: AppFile) -> Iterator[Fault]:

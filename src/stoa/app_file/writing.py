@@ -46,6 +46,10 @@ def _lines(file: AppFile) -> Iterator[str]:
         yield "\n# A public key with which the app authenticates instead of a secret, as a JSON Web Key."
         yield "[[keys]]"
         yield from _members(key)
+    for each in file.metadata:
+        yield "\n# A key of metadata with a type, on every store that installs the app."
+        yield "[[metadata]]"
+        yield from _members(msgspec.to_builtins(each))
 
 
 def _given(body: AppSubscription) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The public contract of customers: resources, list filters and errors."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
@@ -17,6 +17,7 @@ from stoa.rest.fields import CreatedAt, UpdatedAt, Version
 from stoa.rest.filters import (
     Choices,
     Entries,
+    Entry,
     Flag,
     Ids,
     InvalidValue,
@@ -33,7 +34,6 @@ from stoa.rest.lists import ListOf
 from stoa.rest.problems import Refusal, printable
 
 MOST_ADDRESSES, MOST_KEYS = 100, 100
-SHARED = "shared."
 
 # Regex engines differ in what is whitespace; with control characters and the byte order mark added, they agree.
 _BLANK = r"\s\u0000-\u001f\u007f-\u009f\ufeff"
@@ -293,10 +293,11 @@ class CustomerWords(Words, frozen=True, kw_only=True):
 
 
 class OwnEntries(Entries, frozen=True, kw_only=True):
-    """`metadata[key]=value`. The owner of a key depends on the caller, so the handler resolves the pairs."""
+    """`metadata[key]=value`. The owner of a key depends on the caller, so the handler resolves the entries."""
 
-    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
-        return msgspec.json.encode(dict(sorted(entries.items()))).decode()
+    def read_entries(self, entries: Sequence[Entry], store: StoreContext) -> dict[str, Any]:
+        self.check_lists(entries)
+        return {"metadata": list(entries)}
 
 
 class ConsentEntries(Entries, frozen=True, kw_only=True):
@@ -305,13 +306,14 @@ class ConsentEntries(Entries, frozen=True, kw_only=True):
     def read(self, text: str, store: StoreContext) -> str:
         raise InvalidValue("requires a channel in brackets, as in consent[email]=subscribed")
 
-    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
-        if unknown := sorted(entries.keys() - set(get_args(Channel))):
+    def read_entries(self, entries: Sequence[Entry], store: StoreContext) -> dict[str, Any]:
+        pairs = {each.key: each.text for each in entries}
+        if unknown := sorted(pairs.keys() - set(get_args(Channel))):
             raise InvalidValue(f"has no channel {printable(', '.join(unknown))}; use {', '.join(get_args(Channel))}")
-        for state in entries.values():
+        for state in pairs.values():
             if state not in get_args(ConsentState):
                 raise InvalidValue(f'must be one of {", ".join(get_args(ConsentState))}, not "{printable(state)}"')
-        return msgspec.json.encode(dict(sorted(entries.items()))).decode()
+        return {"consent": msgspec.json.encode(dict(sorted(pairs.items()))).decode()}
 
     def schema(self) -> dict[str, Any]:
         state = {"type": "string", "enum": list(get_args(ConsentState))}
@@ -347,7 +349,10 @@ CUSTOMERS = ListOf(
         "q": CustomerWords(
             description="Text search. Each word must be the start of a word in the name, company, email address, phone number or tags."
         ),
-        "metadata": OwnEntries(description="Customers with this metadata value, as in `metadata[tier]=gold`."),
+        "metadata": OwnEntries(
+            description="Customers with this metadata value, as in `metadata[tier]=gold`, or for a key with an ordered type in this range, as in `metadata[visits][gte]=3`.",
+            resource="customer",
+        ),
         "created_at": MomentRange(description="The time of creation, or a time range."),
         "updated_since": Moment(description="Customers changed at or after this time, including metadata and orders."),
     },

@@ -146,14 +146,14 @@ def terms_of(fields: Mapping[str, Any], metadata: Metadata, store_id: int) -> st
         found |= {terms.lexeme(store_id, "word", digits[cut:]) for cut in range(4)}
     found |= {terms.lexeme(store_id, "tag", tag) for tag in fields["tags"]}
     for app_id, entries in metadata.items():
-        found |= {entry_term(store_id, app_id, key, _plain(text)) for key, text in entries.items()}
+        owned = {owned_key(key, app_id): _plain(text) for key, text in entries.items()}
+        found |= {terms.lexeme(store_id, "meta", terms.entry(key, text)) for key, text in owned.items()}
     return terms.vector(found)
 
 
-def entry_term(store_id: int, app_id: int | None, key: str, value: str) -> str:
-    """The search term of a metadata entry; without an app it is shared."""
-    owner = "shared" if app_id is None else app_id
-    return terms.lexeme(store_id, "meta", f"{owner}:{terms.entry(key, value)}")
+def owned_key(key: str, app_id: int | None) -> str:
+    """A metadata key with its owner, as search terms have it; without an app it is shared."""
+    return f"{'shared' if app_id is None else app_id}:{key}"
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from stoa import terms
 from stoa.customers import queries, rules
 from stoa.customers.bodies import (
     CUSTOMER_ELSEWHERE,
@@ -18,10 +17,10 @@ from stoa.customers.bodies import (
 from stoa.customers.consents import NOT_SUBSCRIBED, matching_states
 from stoa.customers.contract import CUSTOMERS, Address, Customer, CustomerExists, MetadataEntry, WrittenBy
 from stoa.customers.documents import (
-    entry_term,
     only_shared,
     own_digest,
     own_digest_in,
+    owned_key,
     section_start,
     seen_by,
     shown_of,
@@ -37,6 +36,7 @@ from stoa.db.query import json_of
 from stoa.events.outbox import Cause
 from stoa.rest.call import Call, Subject
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
+from stoa.rest.filters import entry_conditions
 from stoa.rest.lists import ListQuery, list_page
 from stoa.rest.patch import check_echoes
 from stoa.rest.problems import ExternalIdTaken, NotFound
@@ -66,7 +66,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     shipping and billing, unless another address asks for it. Metadata keys belong to your app, unless they start with
     `shared.`.
     """
-    customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id)
+    customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id, call.store.definitions)
     workspace = CustomerWorkspace(await load(call.db, call.store_id, **_keys(customer.fields)))
     workspace.put(customer)
     customer_id = (await _saved(call, customer)).stored_id
@@ -98,7 +98,7 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     _check_version(call, customer)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
-    changed = rules.change_customer(customer, body, call.patch, call.caller.app_id)
+    changed = rules.change_customer(customer, body, call.patch, call.caller.app_id, call.store.definitions)
     workspace.put(changed, before=customer)
     await _saved(call, changed)
     return await _document(call, customer_id)
@@ -156,7 +156,7 @@ async def update_customer_metadata(call: Call, customer_id: int, body: MetadataC
     def change(customer: CustomerCopy) -> CustomerCopy:
         _check_version(call, customer)
         metadata, faults = rules.merged(customer.metadata, call.patch, call.caller.app_id, "")
-        rules.refuse(faults)
+        rules.refuse([*faults, *call.store.definitions.faults_of_changes("customer", call.patch, "")])
         return msgspec.structs.replace(customer, metadata=metadata)
 
     await _edited(call, customer_id, change)
@@ -241,11 +241,12 @@ def _for_caller(query: ListQuery, call: Call) -> ListQuery:
     """The query with its `metadata` filter resolved for this caller, and with its consents as conditions on columns."""
     sent = query.filters
     if "metadata" in sent:
-        pairs: dict[str, str] = msgspec.json.decode(sent["metadata"])
-        wanted = [
-            entry_term(call.store_id, rules.owner_of(key, call.app_id), key, value) for key, value in pairs.items()
-        ]
-        query = query.with_filter("metadata", terms.exactly(wanted))
+        others = {name: value for name, value in sent.items() if name != "metadata"}
+        app_id = call.app_id
+        wanted = entry_conditions(
+            call.store_id, sent["metadata"], lambda key: owned_key(key, rules.owner_of(key, app_id))
+        )
+        query = query.with_filters({**others, **wanted})
     if "consent" in sent or "accepts_marketing" in sent:
         pairs = msgspec.json.decode(sent.get("consent", "{}"))
         states = matching_states(pairs, sent.get("accepts_marketing")).items()

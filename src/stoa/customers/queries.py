@@ -9,6 +9,7 @@ from stoa.db.listing import Listing, comparisons
 from stoa.db.query import Query
 
 _TERMS = "terms @@ ({}::text)::tsquery"
+_COMPARED = "comparable_terms(terms) @@ ({}::text)::tsquery"
 
 LISTING = Listing(
     table="customers",
@@ -35,6 +36,8 @@ LISTING = Listing(
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
+        "metadata compared": _COMPARED,
+        "metadata listed": f"({_TERMS} OR {_COMPARED})",
         "status": "status = ANY({}::text[])",
         "email_consent": "email_consent = ANY({}::text[])",
         "sms_consent": "sms_consent = ANY({}::text[])",

@@ -10,6 +10,7 @@ from stoa.customers.contract import Address, Customer
 from stoa.customers.rules import add_address, change_address, change_customer, has_same_values, new_customer
 from stoa.customers.working_copy import CustomerCopy
 from stoa.rest.body import convert
+from stoa.rest.call import Store
 from stoa.rest.checks import together_with
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
@@ -24,7 +25,7 @@ _MAINTAINED_OF_ADDRESS = _names(Address) - _names(NewAddress)
 _FLAGS = ("is_default_shipping", "is_default_billing")
 
 
-def customer_from_row(row: Mapping[str, Any], app_id: int | None, digits: int) -> CustomerCopy:
+def customer_from_row(row: Mapping[str, Any], app_id: int | None, store: Store) -> CustomerCopy:
     """A new customer from a row; `address` is the only address that a CSV row can contain."""
     members = {name: value for name, value in row.items() if name not in _MAINTAINED and name != "address"}
     if "address" in row:
@@ -36,20 +37,22 @@ def customer_from_row(row: Mapping[str, Any], app_id: int | None, digits: int) -
     metadata = present.get("metadata")
     if isinstance(metadata, dict):
         present["metadata"] = {k: v for k, v in cast("dict[str, Any]", metadata).items() if v is not None}
-    body = convert(present, NewCustomer, digits=digits)
-    return new_customer(body, present.get("metadata") or {}, app_id)
+    body = convert(present, NewCustomer, digits=store.digits)
+    return new_customer(body, present.get("metadata") or {}, app_id, store.definitions)
 
 
-def change_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, digits: int) -> CustomerCopy:
+def change_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, store: Store) -> CustomerCopy:
     """The customer with a row applied. Addresses that the row omits stay."""
     foreign = row.get("id") not in (None, customer.id)
     with together_with([Fault("/id", "read_only_field", "is the id of another customer")] if foreign else []):
-        return _changed_by_row(customer, row, app_id, digits)
+        return _changed_by_row(customer, row, app_id, store)
 
 
-def _changed_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, digits: int) -> CustomerCopy:
+def _changed_by_row(customer: CustomerCopy, row: Mapping[str, Any], app_id: int | None, store: Store) -> CustomerCopy:
+    digits = store.digits
     patch = {n: v for n, v in row.items() if n not in _MAINTAINED and n not in ("address", "addresses")}
-    after = change_customer(customer, convert(patch, CustomerChanges, digits=digits), patch, app_id)
+    body = convert(patch, CustomerChanges, digits=digits)
+    after = change_customer(customer, body, patch, app_id, store.definitions)
     if row.get("address") is not None:
         after = _at("/address", lambda: _default_address(after, row["address"], digits))
     sent: Any = row.get("addresses") or []

@@ -9,11 +9,13 @@ from msgspec import UNSET
 
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer, Profile
 from stoa.customers.consents import accepts_marketing, changed_consents
-from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS, SHARED
+from stoa.customers.contract import MOST_ADDRESSES, MOST_KEYS
 from stoa.customers.documents import ADDRESS_DEFAULTS, CUSTOMER_DEFAULTS, Metadata
 from stoa.customers.phones import e164
 from stoa.customers.working_copy import CustomerCopy
 from stoa.db.query import json_of
+from stoa.rest.metadata import NO_DEFINITIONS, Definitions
+from stoa.rest.metadata_types import SHARED
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, ValidationFailed, counted, printable
 
@@ -30,7 +32,9 @@ COUNTRIES = frozenset(
 )
 
 
-def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | None) -> CustomerCopy:
+def new_customer(
+    new: NewCustomer, metadata: Mapping[str, Any], app_id: int | None, definitions: Definitions = NO_DEFINITIONS
+) -> CustomerCopy:
     """A new customer. `metadata` is the undecoded request member, so that its numbers keep their digits."""
     consents, wrong = changed_consents(None, new.consents or UNSET, new.accepts_marketing)
     faults = [*profile_faults(new), *wrong]
@@ -47,7 +51,7 @@ def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | No
             faults += address_faults(_plain(each), f"/addresses/{index}")
         faults += _flag_faults(new.addresses)
     stored, wrong = merged({}, metadata, app_id, "/metadata")
-    refuse([*faults, *wrong])
+    refuse([*faults, *wrong, *definitions.faults_of_new("customer", metadata)])
     customer = CustomerCopy(None, fields, stored)
     for each in new.addresses:
         customer = add_address(customer, each)
@@ -55,7 +59,11 @@ def new_customer(new: NewCustomer, metadata: Mapping[str, Any], app_id: int | No
 
 
 def change_customer(
-    customer: CustomerCopy, body: CustomerChanges, patch: Mapping[str, Any], app_id: int | None
+    customer: CustomerCopy,
+    body: CustomerChanges,
+    patch: Mapping[str, Any],
+    app_id: int | None,
+    definitions: Definitions = NO_DEFINITIONS,
 ) -> CustomerCopy:
     """The customer with a merge patch applied."""
     given = {name: value for name, value in patch.items() if name not in ("metadata", "accepts_marketing", "consents")}
@@ -71,7 +79,7 @@ def change_customer(
     sent: Mapping[str, Any] | None = patch.get("metadata", {})
     entries = sent if sent is not None else dict.fromkeys(_visible(customer.metadata, app_id))
     metadata, wrong = merged(customer.metadata, entries, app_id, "/metadata")
-    refuse([*faults, *wrong])
+    refuse([*faults, *wrong, *definitions.faults_of_changes("customer", sent)])
     return msgspec.structs.replace(customer, fields=after, metadata=metadata)
 
 

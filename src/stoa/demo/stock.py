@@ -4,6 +4,7 @@ from importlib.resources import files
 
 import msgspec
 
+from stoa.access.definitions import with_definitions
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.access.stores import create_store
@@ -20,6 +21,7 @@ from stoa.products.rules import new_product
 from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
 from stoa.rest.call import Store
+from stoa.store_data.definitions import define, read_definitions
 
 
 class NewStore(msgspec.Struct):
@@ -60,7 +62,9 @@ async def create_sample_store(operator: Operator, catalog: str) -> None:
 async def fill(operator: Operator, handle: str, catalog: str) -> None:
     """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores."""
     document = parse((files("stoa.demo") / catalog).read_bytes())
-    store = await STORE_BY_HANDLE.one(operator.db, handle)
+    for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
+        await define(operator, handle, each)
+    store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")
@@ -90,7 +94,7 @@ async def _add_customers(db: Executor, store: Store, people: str, request_id: st
     document = parse((files("stoa.demo") / people).read_bytes())
     bodies = [convert(each, NewCustomer, digits=store.digits) for each in document["customers"]]
     customers = [
-        new_customer(body, each.get("metadata", {}), None)
+        new_customer(body, each.get("metadata", {}), None, store.definitions)
         for body, each in zip(bodies, document["customers"], strict=True)
     ]
     await save_customers(db, store.id, store.digits, customers, Cause(None, request_id))

@@ -12,8 +12,10 @@ import msgspec
 _READING_ORDER = (
     "quickstart", "build-an-app", "app-file", "authentication", "installing", "development-stores", "python-sdk",
     "typescript-sdk", "testing-an-app", "agents",
-    "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "inventory", "imports", "exports", "moving",
-    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "webhooks", "versioning",
+    "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "inventory", "imports", "exports",
+    "dlt", "airbyte", "moving",
+    "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
+    "versioning",
 )  # fmt: skip
 _CHANGELOG = "api-changelog.md"
 _TITLE = re.compile(r"\A# (.+)\n+((?:[^\n#].*\n?)+)")

@@ -15,7 +15,7 @@ from stoa.customers.working_copy import CustomerCopy, entries_changed
 from stoa.customers.workspace import CustomerWorkspace, MatchBy
 from stoa.db.query import Executor, json_of
 from stoa.imports.contract import Outcome
-from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed
+from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed, read_entries
 from stoa.imports.reading import Row
 from stoa.rest.patch import changes_between
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
@@ -93,15 +93,14 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
 
 def _plan(workspace: CustomerWorkspace, row: Row, task: Task, *, with_changes: bool) -> Planned:
     by, mode = cast("MatchBy", task.options.match_by), task.options.mode
-    digits = task.store.digits
     found = _find(workspace, row.members, by) if mode != "create" else None
     if found is None and (mode == "update" or (by == "id" and row.members.get("id") is not None)):
         raise _unknown(by)
     if found is None:
-        new = customer_from_row(row.members, task.app_id, digits)
+        new = customer_from_row(row.members, task.app_id, task.store)
         new = msgspec.structs.replace(new, created_at=creation_time(row))
         return Planned(row, "created", workspace.put(new), None)
-    changed = change_by_row(found, row.members, task.app_id, digits)
+    changed = change_by_row(found, row.members, task.app_id, task.store)
     if not changed.touched:
         return Planned(row, "unchanged", found, None)
     workspace.put(changed, before=found)
@@ -155,4 +154,5 @@ CUSTOMERS = Importable(
     keys=keys,
     key=key,
     apply=apply,
+    read_metadata=lambda members, definitions: read_entries(members, "customer", definitions),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -13,6 +13,8 @@ from stoa.imports.reading import Row
 from stoa.rest.call import Store
 from stoa.rest.checks import parse_time
 from stoa.rest.csv_rows import Columns
+from stoa.rest.metadata import Definitions
+from stoa.rest.metadata_types import Resource
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 
@@ -74,6 +76,7 @@ class Importable(msgspec.Struct, frozen=True):
     keys: Callable[[dict[str, Any]], Iterable[RowKey]]  # that no other row may have
     key: Callable[[dict[str, Any], str], dict[str, Any]]  # the key of a row in a report
     apply: Apply
+    read_metadata: Callable[[dict[str, Any], Definitions], None]  # give the texts of a CSV row their defined types
     retire: Callable[[Executor, Task, Sequence[int]], Awaitable[int]] | None = (
         None  # resources that are not in the file
     )
@@ -89,6 +92,13 @@ def creation_time(row: Row) -> datetime | None:
         return moment
     fault = Fault("/created_at", "invalid_format", "must be a past RFC 3339 time such as 2026-01-31T12:00:00Z")
     raise ValidationFailed("The time of creation cannot be used.", faults=[fault])
+
+
+def read_entries(members: dict[str, Any], resource: Resource, definitions: Definitions) -> None:
+    """Give the metadata texts of a CSV row, or of a member of it, the types that their definitions name."""
+    metadata = members.get("metadata")
+    if isinstance(metadata, dict):
+        members["metadata"] = definitions.read(resource, cast("dict[str, Any]", metadata))
 
 
 def failed(row: Row, refusal: Refusal, key: dict[str, Any]) -> Result:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from stoa.access.definitions import with_definitions
 from stoa.access.rules import in_force
 from stoa.db.connection import Connection
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, is_lost, sqlstate
@@ -96,6 +97,8 @@ class JobRun:
             job = self.job
             if not await queries.ADVANCE.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
                 raise LeaseLost
+            store = await with_definitions(db, self.task.store, job.app_id)
+            self.task = msgspec.structs.replace(self.task, store=store)
             if job.app_id is not None:
                 granted = await queries.GRANTED.maybe(db, job.store_id, job.app_id)
                 self.task = msgspec.structs.replace(self.task, scopes=in_force(job.scopes, granted or []))
@@ -109,6 +112,9 @@ class JobRun:
 
     async def apply(self, db: Executor, rows: Sequence[Row], *, write: bool) -> list[Result]:
         """Apply rows together; if that fails, apply each row by itself, so that only faulty rows fail."""
+        if self._sheet is not None and self.task.store.definitions:
+            for row in rows:
+                self.of.read_metadata(row.members, self.task.store.definitions)
         faults = {row.number: found for row in rows if (found := self._faults_of(row))}
         valid = [row for row in rows if row.number not in faults]
         done = await self._apply_at_once(db, valid, write=write)

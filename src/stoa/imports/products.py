@@ -8,7 +8,7 @@ import msgspec
 
 from stoa.db.query import Executor, json_of
 from stoa.imports.contract import Outcome
-from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed
+from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed, read_entries
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
@@ -28,6 +28,7 @@ from stoa.products.save import Booking, load, save
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
+from stoa.rest.metadata import Definitions
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 
 
@@ -189,6 +190,12 @@ def _changes(before: ProductCopy, product: ProductCopy) -> str:
     return json_of({**of_product, "variants": variants} if variants else of_product)
 
 
+def read_metadata(members: dict[str, Any], definitions: Definitions) -> None:
+    read_entries(members, "product", definitions)
+    for _, variant in variants_in(members):
+        read_entries(variant, "variant", definitions)
+
+
 async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
     """Archive products that are not in the file, and return how many were not archived before."""
     products = await load(db, task.store.id, ids=ids)
@@ -234,5 +241,6 @@ PRODUCTS = Importable(
     keys=keys,
     key=key,
     apply=apply,
+    read_metadata=read_metadata,
     retire=retire,
 )

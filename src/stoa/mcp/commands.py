@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+from urllib.parse import urlsplit
 
 import click
 
@@ -27,7 +29,10 @@ _INSTALL = f"stoa mcp needs the Model Context Protocol library: pip install '{DI
 @click.option("--all", "everything", is_flag=True, help="Offer each operation of the API as a tool instead.")
 @click.option("--scopes", default="", help="Use only these scopes of the app, separated by commas.")
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP at /mcp instead of standard input and output.")
-@click.option("--host", default="127.0.0.1", show_default=True, help=f"Address to listen on; others need {_TOKEN}.")
+@click.option("--oauth", is_flag=True, help="With --http: admit callers with their own tokens, for every store.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help=f"Address to listen on; others need --oauth or {_TOKEN}."
+)
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
 @click.option("--name", "names", multiple=True, help="A host name by which agents reach this server; repeatable.")
 @click.option(
@@ -53,6 +58,7 @@ def mcp(
     write: bool,
     everything: bool,
     over_http: bool,
+    oauth: bool,
     **options: str | None,
 ) -> None:
     """Let an agent use a store through the Model Context Protocol, with an app's credentials.
@@ -67,6 +73,7 @@ def mcp(
       stoa mcp --write --scopes products:read,inventory:read,inventory:write
       stoa mcp --all --write
       stoa mcp --http --port 8765
+      stoa mcp --http --oauth --host 0.0.0.0
     """
     try:
         import mcp as library  # noqa: PLC0415 - an optional dependency
@@ -76,32 +83,32 @@ def mcp(
     if everything and presets:
         raise Refused("--all offers every operation, so it excludes --tools", WRONG_USAGE)
     token = os.environ.get(_TOKEN, "")
-    from stoa.mcp import operation_tools, server, store, task_tools, transports  # noqa: PLC0415 - others need not load it
+    from stoa.mcp import operation_tools, serving, store, task_tools, transports  # noqa: PLC0415 - other commands need not load it
 
-    if over_http and not token and not transports.is_loopback(host):
-        raise Refused(f"{host} can be reached from other machines; set {_TOKEN}, which agents must send", WRONG_USAGE)
+    if over_http and not (token or oauth or transports.is_loopback(host)):
+        reason = f"{host} can be reached from other machines; use --oauth, or set {_TOKEN}, which agents must send"
+        raise Refused(reason, WRONG_USAGE)
+    offered = operation_tools.operation_tools() if everything else task_tools.preset_tools(frozenset(presets))
+    served = serving.Serving(
+        tools=offered, host=host, port=port, names=names, max_characters=max_characters, write=write
+    )
+    if oauth:
+        if not over_http or scopes or token:
+            raise Refused(f"--oauth needs --http, and excludes --scopes and {_TOKEN}: callers have tokens", WRONG_USAGE)
+        service = re.sub(r"/stores/[^/]+/*$", "", options["base_url"] or console.settings.public_url).rstrip("/")
+        if not service or not console.settings.mcp_url:
+            needed = "STOA_MCP_URL, the URL of this server, and STOA_PUBLIC_URL or --base-url, that of the service"
+            raise Refused(f"--oauth needs {needed}", WRONG_USAGE)
+        for url in (service, console.settings.mcp_url):
+            if not url.startswith("https://") and not transports.is_loopback(urlsplit(url).hostname or ""):
+                raise Refused(f"{url} must begin with https://, because callers send tokens", WRONG_USAGE)
+        asyncio.run(served.for_callers(service, console.settings.mcp_url))
+        return
     given = {f"STOA_{option.upper()}": value for option, value in options.items()}
     found = variables_from(given, console.settings.data_dir / "demo.env", _VARIABLES)
-
-    async def run() -> None:
-        wanted = tuple(word.strip() for word in scopes.split(",") if word.strip())
-        base_url, client_id, client_secret = (found[name] for name in _VARIABLES)
-        async with store.Store(base_url, client_id, client_secret, wanted) as opened:
-            try:
-                granted = await opened.scopes()
-            except store.Failure as failure:
-                raise Refused(f"the store issued no token: {failure.document['detail']}") from failure
-            offered = operation_tools.operation_tools() if everything else task_tools.preset_tools(frozenset(presets))
-            agent = server.Agent(opened, offered, write=write, most_characters=max_characters).server()
-            what = "reads and writes" if write else "reads"
-            where = f"http://{host}:{port}{transports.PATH}" if over_http else "standard input and output"
-            click.echo(f"An agent {what} with {', '.join(sorted(granted))} over {where}.", err=True)
-            if over_http:
-                await transports.serve_http(agent, host, port, names, token)
-            else:
-                await transports.serve_stdio(agent)
-
-    asyncio.run(run())
+    wanted = tuple(word.strip() for word in scopes.split(",") if word.strip())
+    base_url, client_id, client_secret = (found[name] for name in _VARIABLES)
+    asyncio.run(served.for_one_app(store.Store(base_url, client_id, client_secret, wanted), token, over_http=over_http))
 
 
 COMMANDS = (mcp,)

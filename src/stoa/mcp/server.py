@@ -1,6 +1,6 @@
 """The server: lists and calls tools, and reads resources. Wrong names are protocol errors, wrong arguments tool errors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -12,7 +12,7 @@ from stoa import DISTRIBUTION
 from stoa.mcp import responses
 from stoa.mcp.arguments import faults, meant_arguments
 from stoa.mcp.resources import TEMPLATES, listed, resources
-from stoa.mcp.store import Failure, Store
+from stoa.mcp.store import Access, Failure
 from stoa.mcp.tools import Tool
 from stoa.rest.problems import did_you_mean
 
@@ -30,13 +30,13 @@ class Agent:
 
     def __init__(
         self,
-        store: Store,
+        access: Callable[[Any], Access],
         tools: Mapping[str, Tool],
         *,
         write: bool,
         most_characters: int = responses.MOST_CHARACTERS,
     ) -> None:
-        self._store = store
+        self._access = access  # of the caller, by the context of its request
         self._tools = tools
         self._write = write
         self._most = most_characters
@@ -56,19 +56,19 @@ class Agent:
         )
 
     async def _list_tools(self, context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        scopes = await self._scopes()
+        scopes = await self._scopes(context)
         offered = [each for each in self._tools.values() if each.allowed(scopes) and (self._write or not each.writes)]
         return types.ListToolsResult(tools=[described(each) for each in offered])
 
     async def _call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = await self._offered(params.name)
+        tool = await self._offered(context, params.name)
         arguments = meant_arguments(tool, params.arguments or {})
         found = faults(tool, arguments)
         if found:
             detail = f"Correct these arguments and call {tool.name} again. Nothing was done."
             return self._failed({"code": "invalid_arguments", "detail": detail, "errors": found})
         try:
-            response = await self._store.call(**tool.request(arguments))
+            response = await self._access(context).call(**tool.request(arguments))
         except Failure as failure:
             return self._failed(_about_arguments(tool, failure.document))
         if response is None:
@@ -78,7 +78,7 @@ class Agent:
     def _failed(self, document: dict[str, Any]) -> types.CallToolResult:
         return _result(responses.cut(document, self._most), failed=True)
 
-    async def _offered(self, name: str) -> Tool:
+    async def _offered(self, context: Any, name: str) -> Tool:
         tool = self._tools.get(name)
         if tool is None:
             near = did_you_mean(name, self._tools)
@@ -87,15 +87,15 @@ class Agent:
             raise _invalid(
                 f"{name} changes the store, and this server is read-only. Start it with --write to allow it."
             )
-        scopes = await self._scopes()
+        scopes = await self._scopes(context)
         if not tool.allowed(scopes):
             needed = ", ".join(tool.operation.scopes)
             raise _invalid(f"{name} needs the scope {needed}, which the app does not have on this store.")
         return tool
 
-    async def _scopes(self) -> frozenset[str]:
+    async def _scopes(self, context: Any) -> frozenset[str]:
         try:
-            return await self._store.scopes()
+            return await self._access(context).scopes()
         except Failure as failure:
             message = f"The store issued no token: {failure.document['detail']}"
             raise MCPError(types.INTERNAL_ERROR, message, failure.document) from failure

@@ -1,7 +1,7 @@
-"""One app's access to one store over HTTP; the only module of this package that imports the Python SDK."""
+"""An app's access to a store over HTTP, with its credentials or with its token; the only module of this package that imports the Python SDK."""
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 import msgspec
@@ -22,6 +22,14 @@ class Failure(Exception):
     def __init__(self, document: dict[str, Any]) -> None:
         super().__init__(document.get("detail", ""))
         self.document = document
+
+
+class Access(Protocol):
+    """What an agent calls the API with: the scopes, and a request."""
+
+    async def scopes(self) -> frozenset[str]: ...
+
+    async def call(self, method: str, path: str, **given: Any) -> Any: ...
 
 
 class Store:
@@ -51,10 +59,7 @@ class Store:
 
     async def call(self, method: str, path: str, **given: Any) -> Any:
         """Send a request; returns the decoded response, or None if it has no body."""
-        try:
-            return await self._connection.call(method, path, _content, **given)
-        except StoaError as error:
-            raise Failure(_document(error)) from error
+        return await _call(self._connection, method, path, **given)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -66,6 +71,30 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class Caller:
+    """Calls the API of one store with the token of a caller, for as long as its request takes."""
+
+    def __init__(self, http: httpx.AsyncClient, base_url: str, token: str, scopes: frozenset[str]) -> None:
+        async def given(_stale: str | None, _deadline: float) -> str:
+            return token
+
+        self._connection = AsyncConnection(http, base_url + PREFIX, POLICY, given)
+        self._scopes = scopes
+
+    async def scopes(self) -> frozenset[str]:
+        return self._scopes
+
+    async def call(self, method: str, path: str, **given: Any) -> Any:
+        return await _call(self._connection, method, path, **given)
+
+
+async def _call(connection: AsyncConnection, method: str, path: str, **given: Any) -> Any:
+    try:
+        return await connection.call(method, path, _content, **given)
+    except StoaError as error:
+        raise Failure(_document(error)) from error
 
 
 def _content(response: httpx.Response) -> Any:

@@ -1,6 +1,7 @@
 """How an agent reaches the server: standard input and output, or streamable HTTP."""
 
 import hmac
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PATH = "/mcp"
+MOST_CONNECTIONS = 500  # more are refused with 503, so that callers cannot exhaust the memory
 
 
 def is_loopback(host: str) -> bool:
@@ -27,13 +29,23 @@ async def serve_stdio(server: Server[Any]) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-async def serve_http(server: Server[Any], host: str, port: int, names: tuple[str, ...], token: str) -> None:
+async def serve_http(
+    server: Server[Any], host: str, port: int, names: tuple[str, ...], guard: Callable[[ASGIApp], ASGIApp]
+) -> None:
     """Serve until interrupted; `names` are host names by which agents reach this server besides loopback."""
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, transport_security=_allowed(names)
     )
-    guarded = RequireToken(app, token) if token else app
-    config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    guarded = guard(app)
+    config = uvicorn.Config(
+        guarded,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
     await uvicorn.Server(config).serve()
 
 

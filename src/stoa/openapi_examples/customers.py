@@ -7,7 +7,6 @@ import msgspec
 from stoa.customers import examples
 from stoa.customers.bodies import AddressChanges, CustomerChanges, NewAddress, NewCustomer
 from stoa.customers.consents import NOT_SUBSCRIBED
-from stoa.customers.contract import SHARED
 from stoa.customers.documents import value_of
 from stoa.customers.events import CustomerCreated, CustomerDeleted, CustomerErased, events_of
 from stoa.customers.rules import add_address, change_address, change_customer, merged, new_customer, with_defaults
@@ -27,6 +26,7 @@ from stoa.openapi_examples.fixtures import (
     tombstone,
 )
 from stoa.rest.body import convert
+from stoa.rest.metadata_types import SHARED
 
 CUSTOMER_ID, ADDRESS_ID = 77, 301
 PATH_PARAMETERS = {"customer_id": CUSTOMER_ID, "address_id": ADDRESS_ID + 1}

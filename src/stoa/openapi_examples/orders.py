@@ -27,7 +27,7 @@ from stoa.orders import examples
 from stoa.orders.allocation import settle
 from stoa.orders.amounts import change_amounts, new_amounts
 from stoa.orders.bodies import NewCopy, NewOrder, NewPayment, NewRefund, OrderChanges, Portion
-from stoa.orders.documents import NO_CONTACT, OrderState, document_of
+from stoa.orders.documents import document_of, likeness, traits_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
 from stoa.orders.events import (
@@ -46,7 +46,8 @@ from stoa.orders.line_items import LineChanges
 from stoa.orders.payments import Occasion, change_payment, pay
 from stoa.orders.queries import Offer
 from stoa.orders.refunds import refund
-from stoa.orders.rules import change_status, likeness, traits_of
+from stoa.orders.rules import change_status
+from stoa.orders.state import NO_CONTACT, OrderState
 from stoa.products.documents import minor
 from stoa.rest.body import convert
 from stoa.rest.patch import merge

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from stoa.orders.contract import HOLDING, Status
-from stoa.orders.documents import LineState, OrderState
-from stoa.orders.line_items import Allocation
+from stoa.orders.line_items import Allocation, NewLine
+from stoa.orders.state import LineState, OrderState
 from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.problems import Fault
 
 
 class Level(msgspec.Struct):
@@ -190,3 +191,23 @@ def _joined(allocations: Sequence[Allocation], more: Sequence[Allocation], *, sh
         else:
             joined.append(each)
     return joined
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def location_faults(lines: Sequence[NewLine], active: Collection[str], whole: str | None = None) -> list[Fault]:
+    """The faults of line items, and of an order as a whole, that name a location which does not exist or is inactive."""
+    named = [("/location", whole), *((f"/line_items/{n}/location", line.location) for n, line in enumerate(lines))]
+    return [
+        *(unknown_location(at) for at, code in named if code is not None and code not in active),
+        *(
+            Fault(f"/line_items/{n}/location", "invalid_format", "must not be sent for a custom line item")
+            for n, line in enumerate(lines)
+            if line.name is not None and line.location is not None
+        ),
+    ]
+
+
+def unknown_location(at: str) -> Fault:
+    return Fault(at, "unknown_location", "no active location of this store has this code")

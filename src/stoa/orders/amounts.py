@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 
 from stoa import money
 from stoa.orders.bodies import NewOrder, OrderChanges
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.line_items import LineChanges, NewDiscount, NewLine, NewTaxLine
+from stoa.orders.state import LineState, OrderState
 from stoa.rest.problems import Fault
 
 AMOUNT_FIELDS = frozenset({"discount_total", "tax_total", "discounts", "tax_lines"})

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from stoa.access.console import FAILED, IN_PART, Console, Refused, print_one, print_rows, progress
+from stoa.access.definitions import with_definitions
 from stoa.access.operator import Operator, find_store
 from stoa.access.options import json_option
 from stoa.db.pool import Database
@@ -83,7 +84,7 @@ class Moving(msgspec.Struct, frozen=True):
 
 async def _move_file(by: Operator, file: Path, handle: str, run: Moving, *, quiet: bool) -> MovedOrders:
     row = await find_store(by.db, handle)
-    store = await queries.STORE.one(by.db, row.id)
+    store = await with_definitions(by.db, await queries.STORE.one(by.db, row.id), None)
     done = MovedOrders()
     with progress(quiet=quiet) as shown, _opened(file) as source:
         bar = shown.add_task("Moving orders", total=None)

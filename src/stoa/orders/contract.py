@@ -25,7 +25,6 @@ from stoa.customers.contract import (
     Phone,
 )
 from stoa.db.editions import added
-from stoa.orders.balances import PaymentStatus
 from stoa.orders.line_items import MOST_LINES, Discount, LineItem, TaxLine, Totals
 from stoa.orders.records import (
     MOST_FULFILLMENTS,
@@ -33,6 +32,7 @@ from stoa.orders.records import (
     MOST_REFUNDS,
     Fulfillment,
     Payment,
+    PaymentStatus,
     Refund,
     RemovedLine,
     Tracking,

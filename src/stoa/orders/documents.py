@@ -1,230 +1,25 @@
-"""An order in memory and as a stored document: its state, the parts of its document, and its search terms."""
+"""An order as it is stored: the parts of its document, its search terms, and the traits by which duplicates are suspected."""
 
-from collections.abc import Mapping
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from stoa import money, terms
+from stoa.customers.contract import email_key
 from stoa.db.query import json_of
 from stoa.events.outbox import Actor
-from stoa.orders.balances import Figures, PaymentMark, PaymentStatus, share_of
-from stoa.orders.contract import HOLDING, TRANSITIONS, UNPAID, FulfillmentStatus, Status
-from stoa.orders.line_items import Allocation
-from stoa.orders.records import FulfillmentState, PaymentState, RefundState, RemovedUnits, records_of, tracking_of
-from stoa.products.contract import WeightUnit
-from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.orders.contract import TRANSITIONS, DuplicateReason
+from stoa.orders.records import records_of
+from stoa.orders.state import LineState, OrderState
 from stoa.rest.call import Call
 from stoa.rest.problems import Fault, ValidationFailed
 
 _NO_RECORDS = ',"fulfillments":[],"refunds":[],"payments":[],"removed_line_items":[]'
-NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
 MOST_LINES_TEXT = 2_000_000  # metadata that grows line by line must not make an order too large to read
-
-
-class LineState(msgspec.Struct):
-    """A line item, with a snapshot of the variant at the time of the order. A custom line item has no variant."""
-
-    id: int
-    product_id: int | None
-    variant_id: int | None
-    sku: str | None
-    name: str
-    variant_title: str
-    option_values: dict[str, str]
-    quantity: int
-    fulfilled_quantity: int = 0
-    returned_quantity: int = 0
-    unit_price: int = 0
-    discount_total: int = 0
-    tax_total: int = 0
-    metadata: dict[str, Any] = {}
-    discounts: list[dict[str, Any]] = []  # as callers see them; they add up to discount_total unless there are none
-    tax_lines: list[dict[str, Any]] = []
-    requires_shipping: bool = True
-    taxable: bool = True
-    prices_include_tax: bool = False  # as on the order
-    location: str | None = None  # where to reserve; None: by priority
-    allocations: list[Allocation] = []
-    weight: Decimal | int | None = None  # of one unit
-    weight_unit: WeightUnit | None = None
-    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
-    tracked: bool = True  # whether further units are reserved; not stored
-
-    @property
-    def cost(self) -> int:
-        """The price of all units, before discounts, and before taxes that are added."""
-        return self.unit_price * self.quantity
-
-    @property
-    def total(self) -> int:
-        total = self.unit_price * self.quantity - self.discount_total
-        return total if self.prices_include_tax else total + self.tax_total
-
-    @property
-    def allocated(self) -> int:
-        """Units that are reserved or were shipped from stock. The others were ordered while the variant was not tracked."""
-        return sum(each.quantity for each in self.allocations)
-
-    @property
-    def open_quantity(self) -> int:
-        """Units that are not shipped yet."""
-        return self.quantity - self.fulfilled_quantity
-
-
-class OrderState(msgspec.Struct, kw_only=True):
-    """An order. Derived values are properties, so that they cannot disagree with the fields."""
-
-    id: int = 0
-    number: int = 0
-    version: int = 0
-    external_id: str | None = None
-    source: dict[str, Any] = {}
-    status: Status
-    payment_mark: PaymentMark = "unpaid"  # what an app set; it counts until something is paid
-    currency: str
-    customer_id: int | None = None
-    lines: list[LineState]
-    discount_total: int = 0
-    shipping_total: int = 0
-    tax_total: int = 0
-    shipping_method: str | None = None
-    payment_method: str | None = None
-    tags: list[str] = []
-    duplicate_of: int | None = None
-    cancel_reason: str | None = None
-    placed_at: str = ""
-    cancelled_at: str | None = None
-    completed_at: str | None = None
-    contact: dict[str, Any] = {}
-    shipping_address: dict[str, Any] | None = None
-    billing_address: dict[str, Any] | None = None
-    fulfillments: list[FulfillmentState] = []
-    refunds: list[RefundState] = []
-    payments: list[PaymentState] = []  # each refund has its record too
-    removed_line_items: list[RemovedUnits] = []
-    parcels: list[dict[str, Any]] = []  # tracking that was added without a fulfillment
-    note: str | None = None
-    metadata: dict[str, Any] = {}
-    suspected_duplicates: int = 0
-    prices_include_tax: bool = False
-    discounts: list[dict[str, Any]] = []
-    tax_lines: list[dict[str, Any]] = []
-    expires_at: str | None = None  # the end of the hold that was asked for
-    unknown: dict[str, Any] = {}  # members that a later release added; they are kept
-    unknown_of_person: dict[str, Any] = {}  # the same about the buyer
-
-    @property
-    def discounted_cost(self) -> int:
-        """The cost of all line items after their discounts: the base of an order's percentage."""
-        return sum(line.cost - line.discount_total for line in self.lines)
-
-    @property
-    def subtotal(self) -> int:
-        return sum([line.total for line in self.lines])
-
-    @property
-    def total(self) -> int:
-        return self.total_of(self.subtotal)
-
-    def total_of(self, subtotal: int) -> int:
-        total = subtotal - self.discount_total + self.shipping_total
-        return total if self.prices_include_tax else total + self.tax_total
-
-    @property
-    def figures(self) -> Figures:
-        return self.figures_of(self.total)
-
-    def figures_of(self, total: int) -> Figures:
-        paid = refunded = 0
-        for each in self.payments:
-            if each.kind == "payment":
-                paid += each.amount
-            else:
-                refunded += each.amount
-        return Figures(total, self._kept(total), paid, refunded)
-
-    def _kept(self, total: int) -> int:
-        """The part of the total for units that were neither cancelled nor returned.
-
-        The amounts of the order as a whole count in full as long as one unit is kept.
-        """
-        cancelled = self.status == "cancelled"
-        lost, kept = 0, False
-        for line in self.lines:
-            gone = line.returned_quantity + (line.open_quantity if cancelled else 0)
-            if gone:
-                lost += share_of(line.total, gone, line.quantity)
-            kept = kept or gone < line.quantity
-        return max(0, total - lost) if kept else 0
-
-    @property
-    def amount_paid(self) -> int:
-        return sum(each.amount for each in self.payments if each.kind == "payment")
-
-    @property
-    def amount_refunded(self) -> int:
-        return sum(each.amount for each in self.payments if each.kind == "refund")
-
-    @property
-    def payment_status(self) -> PaymentStatus:
-        return self.figures.payment_status(self.payment_mark)
-
-    @property
-    def tracking(self) -> list[dict[str, Any]]:
-        """All parcels: those of the fulfillments, each once, then the others."""
-        if not self.fulfillments:
-            return self.parcels
-        return [*tracking_of(self.fulfillments), *self.parcels]
-
-    @property
-    def held_until(self) -> str | None:
-        """The end of the hold; None once the order has moved on or a payment has begun."""
-        if self.expires_at is None or self.status != "pending" or self.payment_status not in UNPAID:
-            return None
-        return self.expires_at
-
-    @property
-    def fulfillment_status(self) -> FulfillmentStatus:
-        fulfilled = sum(line.fulfilled_quantity for line in self.lines)
-        if not fulfilled:
-            return "unfulfilled"
-        unshipped = any(line.open_quantity for line in self.lines)
-        # Units that are still to be shipped keep the order from being returned; a cancelled order ships nothing more.
-        if fulfilled == sum(line.returned_quantity for line in self.lines) and (
-            not unshipped or self.status == "cancelled"
-        ):
-            return "returned"
-        return "partially_fulfilled" if unshipped else "fulfilled"
-
-    def copy(self) -> "OrderState":
-        """A copy with its own lines. Other nested values are replaced on change, never mutated."""
-        lines = [msgspec.structs.replace(line) for line in self.lines]
-        return msgspec.structs.replace(self, lines=lines)
-
-    def set_prices_include_tax(self, value: bool) -> None:
-        self.prices_include_tax = value
-        for line in self.lines:
-            line.prices_include_tax = value
-
-    def allocate_to_default(self) -> None:
-        """Allocate the units of a new order to the default location, if its status reserves them."""
-        if self.status in HOLDING:
-            for line in self.lines:
-                if line.variant_id is not None and line.tracked:
-                    line.allocations = [Allocation(DEFAULT_LOCATION, line.quantity)]
-
-    def place(self, now: str) -> None:
-        """Set the time of a new order, and of the payments that came with it."""
-        self.placed_at = now
-        self.payments = [
-            each if each.created_at else msgspec.structs.replace(each, created_at=now) for each in self.payments
-        ]
-
-    def line(self, line_id: int) -> LineState | None:
-        return next((line for line in self.lines if line.id == line_id), None)
 
 
 class Parts(msgspec.Struct):
@@ -402,3 +197,82 @@ def author_of(call: Call) -> str:
 def time_text(moment: datetime) -> str:
     """A time as RFC 3339 in UTC with microseconds, as the database renders it."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+# --- duplicates ----------------------------------------------------------------------------------------------------
+
+_ADDRESS = ("address1", "address2", "city", "postal_code", "country_code")
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """The features by which suspected duplicates are found."""
+
+    customer_id: int | None
+    email: str | None
+    phone: str | None
+    basket: bytes
+    address: bytes | None
+    total: int
+
+
+def traits_of(order: OrderState) -> Traits:
+    email, phone = order.contact["email"], order.contact["phone"]
+    return Traits(
+        customer_id=order.customer_id,
+        email=email_key(email) if email else None,
+        phone=phone,
+        basket=basket_digest(order.lines),
+        address=address_digest(order.shipping_address or order.billing_address),
+        total=order.total,
+    )
+
+
+def basket_digest(lines: Sequence[LineState]) -> bytes:
+    """A digest of the units of each variant and custom line item, independent of the order and the division of lines."""
+    units: Counter[tuple[int, str]] = Counter()
+    for line in lines:
+        units[(0, line.name) if line.variant_id is None else (line.variant_id, "")] += line.quantity
+    return _digest(repr(sorted(units.items())))
+
+
+def address_digest(address: Mapping[str, Any] | None) -> bytes | None:
+    """A digest of an address that ignores case, accents and punctuation, and spaces in a postal code; None without a street."""
+    if not address or not address.get("address1"):
+        return None
+    words = {name: terms.words(str(address.get(name) or "")) for name in _ADDRESS}
+    words["postal_code"] = ["".join(words["postal_code"])]
+    return _digest(" ".join(word for found in words.values() for word in found))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def likeness(one: Traits, other: Traits) -> tuple[int, list[DuplicateReason]] | None:
+    """The score of two orders as suspected duplicates, in hundredths, and its reasons.
+
+    None unless they have the same contact, and the same basket or address.
+    """
+    contacts: list[DuplicateReason] = []
+    if one.phone is not None and one.phone == other.phone:
+        contacts.append("same_phone")
+    if one.email is not None and one.email == other.email:
+        contacts.append("same_email")
+    if one.customer_id is not None and one.customer_id == other.customer_id:
+        contacts.append("same_customer")
+    same_address = one.address is not None and one.address == other.address
+    same_basket = one.basket == other.basket
+    if not contacts or not (same_address or same_basket):
+        return None
+    reasons = contacts
+    score = 30 + 10 * (len(contacts) - 1)
+    further: list[tuple[DuplicateReason, bool, int]] = [
+        ("same_address", same_address, 15),
+        ("same_basket", same_basket, 30),
+        ("same_total", one.total == other.total, 5),
+    ]
+    for reason, applies, weight in further:
+        if applies:
+            reasons.append(reason)
+            score += weight
+    return score, reasons

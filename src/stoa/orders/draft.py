@@ -12,16 +12,16 @@ from stoa.customers.lookup import FoundCustomer, InlineCustomer, inline_faults
 from stoa.customers.phones import e164
 from stoa.customers.rules import COUNTRIES
 from stoa.db.query import Executor
-from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.allocation import location_faults
 from stoa.orders.amounts import new_amounts
 from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import UNPAID, Contact, OrderAddress
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState, actor_of
+from stoa.orders.documents import actor_of
 from stoa.orders.line_items import NewLine
 from stoa.orders.payments import Occasion, change_payment
 from stoa.orders.queries import Offer
-from stoa.orders.rules import line_faults, sum_faults
+from stoa.orders.state import NO_CONTACT, LineState, OrderState, line_faults, sum_faults
 from stoa.products.contract import WeightUnit
 from stoa.rest.call import Call, Store
 from stoa.rest.checks import MOST_FAULTS
@@ -50,6 +50,7 @@ def draft(
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
+    faults += call.store.definitions.faults_of_new("order", body.metadata)
     if body.location is not None or any(line.location for line in body.line_items):
         faults += location_faults(body.line_items, locations, body.location)
         for line in priced.lines:
@@ -125,23 +126,6 @@ def _hold_faults(body: NewOrder) -> list[Fault]:
         words = "must not be sent unless the order is pending and not paid"
         return [Fault(f"/{sent[0]}", "invalid_format", words)]
     return []
-
-
-def location_faults(lines: Sequence[NewLine], active: Collection[str], whole: str | None = None) -> list[Fault]:
-    """The faults of line items, and of an order as a whole, that name a location which does not exist or is inactive."""
-    named = [("/location", whole), *((f"/line_items/{n}/location", line.location) for n, line in enumerate(lines))]
-    return [
-        *(unknown_location(at) for at, code in named if code is not None and code not in active),
-        *(
-            Fault(f"/line_items/{n}/location", "invalid_format", "must not be sent for a custom line item")
-            for n, line in enumerate(lines)
-            if line.name is not None and line.location is not None
-        ),
-    ]
-
-
-def unknown_location(at: str) -> Fault:
-    return Fault(at, "unknown_location", "no active location of this store has this code")
 
 
 def _minor(amount: Decimal | None, digits: int) -> int:
@@ -390,46 +374,6 @@ def _custom_line(line: NewLine) -> LineState:
         requires_shipping=line.requires_shipping is not False,
         taxable=line.taxable is not False,
     )
-
-
-def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool = True) -> InsufficientStock | None:
-    """Take the units of all lines from `available`, or none: then return the refusal, with a fault for each short line.
-
-    A custom line item never runs out, nor does a variant that `available` does not name. Lines that the caller did not send
-    are named by their ids.
-    """
-    faults: list[Fault] = []
-    left: dict[int, int] = {}
-    for index, line in enumerate(lines):
-        if line.variant_id is None or line.variant_id not in available:
-            continue
-        units = left.get(line.variant_id, available[line.variant_id])
-        if line.quantity > units:
-            faults.append(short_fault(line, f"/line_items/{index}/quantity" if sent else None, units))
-        else:
-            left[line.variant_id] = units - line.quantity
-    if faults:
-        return insufficient(faults)
-    available.update(left)
-    return None
-
-
-def insufficient(faults: Sequence[Fault]) -> InsufficientStock:
-    return InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
-
-
-def short_fault(line: LineState, pointer: str | None, available: int, location: str | None = None) -> Fault:
-    """The fault of a line with too little stock; it names the line by id if the body does not hold it.
-
-    `location` is where the line must be reserved, if it may be reserved in one place only.
-    """
-    units = max(0, available)
-    meta: dict[str, Any] = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
-    if location is not None:
-        meta["location"] = location
-    if pointer is None:
-        meta["line_item_id"] = line.id
-    return Fault(pointer or "/status", InsufficientStock.code, f"available is {units}", meta)
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

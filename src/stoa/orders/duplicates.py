@@ -9,14 +9,14 @@ from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.bodies import NewCopy
 from stoa.orders.contract import Order
-from stoa.orders.documents import NO_CONTACT, LineState, OrderState, author_of
+from stoa.orders.documents import author_of, traits_of
 from stoa.orders.draft import Offers, offers_for
 from stoa.orders.events import OrderCreated, OrderDuplicated
 from stoa.orders.examples import NEW_COPY
 from stoa.orders.insert import Placement
 from stoa.orders.lists import DUPLICATES, Duplicate
 from stoa.orders.placement import place
-from stoa.orders.rules import sum_faults, traits_of
+from stoa.orders.state import NO_CONTACT, LineState, OrderState, sum_faults
 from stoa.orders.update import stored_order
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, Page, Routes

@@ -11,7 +11,7 @@ from stoa.orders import queries
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, OrderChanges
 from stoa.orders.contract import Contact, DuplicateOrderSuspected, Order, OrderAddress, OrderNotEditable
-from stoa.orders.documents import NO_CONTACT, OrderState, document_of
+from stoa.orders.documents import document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
@@ -19,7 +19,8 @@ from stoa.orders.historical_bodies import HistoricalOrder, HistoricalOrders
 from stoa.orders.holds import change_hold
 from stoa.orders.lists import ORDERS
 from stoa.orders.moving import NumberTaken, place_all
-from stoa.orders.rules import check_editable, sum_faults
+from stoa.orders.rules import check_editable
+from stoa.orders.state import NO_CONTACT, OrderState, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.batch import TooManyItems
@@ -74,8 +75,8 @@ async def create_order(call: Call, body: NewOrder) -> Created[Order]:
       are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
     - **Orders of another shop.** With `historical: true` and the scope `orders:import`, Stoa stores an order as it
       was, with its number, dates, status, payments, refunds and fulfillments, without any effect on stock, and without
-      webhooks unless `send_events` is true. `items` has up to 100 of them, which are stored or refused one by one. The
-      guide on moving a shop describes the fields.
+      webhooks unless `send_events` is true. `items` has up to 100 of them, with at most 2,000 line items together, which are
+      stored or refused one by one. The guide on moving a shop describes the fields.
     """
     return await only_outcome(call, place_all(call.db, [(call, body)]))
 
@@ -151,6 +152,7 @@ def _apply(call: Call, order: OrderState, body: OrderChanges) -> None:
                 setattr(order, name, snapshot(nested))
         elif name == "metadata":
             order.metadata = merge(order.metadata, value) if value is not None else {}
+            faults += call.store.definitions.faults_of_changes("order", value)
             if len(order.metadata) > 100:
                 faults.append(Fault("/metadata", "metadata_limit", "must have at most 100 keys"))
         elif name == "tags":

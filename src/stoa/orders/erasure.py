@@ -2,7 +2,7 @@
 
 from stoa.customers.erasure import Person
 from stoa.db.query import Command, Executor, Query, json_of
-from stoa.orders.documents import NO_CONTACT
+from stoa.orders.state import NO_CONTACT
 
 _DOCUMENT = """order_document(o.id, order_purchase(o.head, o.lines, o.edition), order_items(o.lines, o.edition),
                              order_person(o.person, o.edition), o.tail)"""

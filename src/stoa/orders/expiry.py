@@ -1,6 +1,7 @@
 """Expiry: Stoa cancels the pending orders that were not paid in time, releases their stock, and sends `order.expired`."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -22,49 +23,60 @@ from stoa.rest.call import Call, NamedOperator, Store
 
 NAME = "order holds"
 REASON = "Expired: not paid in time"
-_BATCH = 100
+_TURN = 20  # orders of one store, after which the other stores follow
 _REST = 1.0  # after each order, as a share of its duration: others get at least half of the time
 _BY_STOA = NamedOperator("Stoa")
-_ALL_STORES = "the holds of all stores end by one clock, that of the database"
 
 
 class DueOrder(msgspec.Struct):
-    store_id: int
     id: int
     expires_at: datetime
 
 
+_BEFORE_ALL = DueOrder(0, datetime(1970, 1, 1, tzinfo=UTC))
+DUE_STORES = Query(
+    int,
+    """SELECT DISTINCT o.store_id FROM orders o JOIN stores s ON s.id = o.store_id
+        WHERE o.expires_at <= now() AND s.status = 'active'""",
+    unbound="the holds of all stores end by one clock, that of the database",
+)
 DUE = Query(
     DueOrder,
-    """SELECT o.store_id, o.id, o.expires_at
-         FROM orders o JOIN stores s ON s.id = o.store_id
-        WHERE o.expires_at <= now() AND (o.expires_at, o.store_id, o.id) > ($1::timestamptz, $2::bigint, $3::bigint)
-          AND s.status = 'active'
-        ORDER BY o.expires_at, o.store_id, o.id LIMIT $4::integer""",
-    unbound=_ALL_STORES,
+    """SELECT id, expires_at FROM orders
+        WHERE store_id = $1 AND expires_at <= now() AND (expires_at, id) > ($2::timestamptz, $3::bigint)
+        ORDER BY expires_at, id LIMIT $4::integer""",
 )
 
 
 async def expire_orders(database: Database) -> int:
     """Cancel all orders whose holds have ended, each in one transaction; returns their number.
 
-    Any number of workers may do so: an order that another one has locked is left to it. An order that fails is logged, and
-    tried again in the next run.
+    The stores take turns, so that a store with very many of them does not delay those of others. Any number of workers may do
+    so: an order that another one has locked is left to it. An order that fails is logged, and tried again in the next run.
     """
-    last = DueOrder(0, 0, datetime(1970, 1, 1, tzinfo=UTC))
+    last: dict[int, DueOrder] = {}
+    expired, found = 0, True
+    while found:
+        found = False
+        for store_id in await DUE_STORES.all(database.autocommit):
+            after = last.get(store_id, _BEFORE_ALL)
+            due = await DUE.all(database.autocommit, store_id, after.expires_at, after.id, _TURN)
+            if due:
+                found, last[store_id] = True, due[-1]
+                expired += await _expire_in_turn(database, store_id, due)
+    return expired
+
+
+async def _expire_in_turn(database: Database, store_id: int, due: Sequence[DueOrder]) -> int:
+    store = await STORE_BY_ID.one(database.autocommit, store_id)
     expired = 0
-    while due := await DUE.all(database.autocommit, last.expires_at, last.store_id, last.id, _BATCH):
-        stores: dict[int, Store] = {}
-        for each in due:
-            if each.store_id not in stores:
-                stores[each.store_id] = await STORE_BY_ID.one(database.autocommit, each.store_id)
-            started = asyncio.get_running_loop().time()
-            try:
-                expired += await _expire(database, stores[each.store_id], each.id)
-            except Exception as error:  # noqa: BLE001 - one order must not keep the others from expiring
-                log_failure(NAME, error)
-            await asyncio.sleep(_REST * (asyncio.get_running_loop().time() - started))
-        last = due[-1]
+    for each in due:
+        started = asyncio.get_running_loop().time()
+        try:
+            expired += await _expire(database, store, each.id)
+        except Exception as error:  # noqa: BLE001 - one order must not keep the others from expiring
+            log_failure(NAME, error)
+        await asyncio.sleep(_REST * (asyncio.get_running_loop().time() - started))
     return expired
 
 

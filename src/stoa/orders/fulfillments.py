@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.orders.allocation import between, bring_forward, put_in, reserved_units, take_out
 from stoa.orders.contract import TRANSITIONS, IllegalTransition
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.line_items import Allocation
 from stoa.orders.records import MOST_FULFILLMENTS, MOST_PARCELS, FulfilledUnits, FulfillmentState
+from stoa.orders.state import LineState, OrderState
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.problems import Fault, ValidationFailed
 

@@ -6,11 +6,10 @@ import msgspec
 from msgspec import Meta
 
 from stoa.inventory.contract import LocationCode
-from stoa.orders.balances import PaymentStatus
 from stoa.orders.bodies import Long, NewOrder, NewTracking
 from stoa.orders.contract import Status
 from stoa.orders.line_items import MOST_LINES, MOST_UNITS, NewLine, Units
-from stoa.orders.records import MOST_FULFILLMENTS, MOST_PAYMENTS, MOST_REFUNDS
+from stoa.orders.records import MOST_FULFILLMENTS, MOST_PAYMENTS, MOST_REFUNDS, PaymentStatus
 from stoa.products.contract import Weight, WeightUnit
 from stoa.rest.checks import Money, Time
 from stoa.rest.fields import Name, Short

@@ -9,10 +9,9 @@ import msgspec
 
 from stoa import money
 from stoa.events.outbox import Actor
-from stoa.orders.balances import PaymentMark
+from stoa.orders.allocation import unknown_location
 from stoa.orders.contract import HOLDING, OrderNotPaid, PaymentAlreadyRecorded
-from stoa.orders.documents import LineState, OrderState, time_text
-from stoa.orders.draft import unknown_location
+from stoa.orders.documents import time_text
 from stoa.orders.historical_bodies import (
     HistoricalOrder,
     PastFulfillment,
@@ -25,10 +24,12 @@ from stoa.orders.line_items import Allocation
 from stoa.orders.records import (
     FulfilledUnits,
     FulfillmentState,
+    PaymentMark,
     PaymentState,
     RefundedUnits,
     RefundState,
 )
+from stoa.orders.state import LineState, OrderState
 from stoa.rest.problems import Fault
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)

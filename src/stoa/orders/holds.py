@@ -7,8 +7,9 @@ from msgspec import UNSET
 
 from stoa.orders.bodies import LONGEST_HOLD_S, OrderChanges
 from stoa.orders.contract import UNPAID
-from stoa.orders.documents import OrderState, time_text
+from stoa.orders.documents import time_text
 from stoa.orders.insert import Placement
+from stoa.orders.state import OrderState
 from stoa.rest.call import Call
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
 

@@ -11,13 +11,13 @@ from stoa.db.errors import StaleTransaction
 from stoa.db.query import Executor, hex_bytes, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
+from stoa.inventory.contract import InsufficientStock
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, settle
 from stoa.orders.contract import HOLDING, DuplicateReason, Order
 from stoa.orders.documents import (
-    LineState,
-    OrderState,
     Parts,
+    Traits,
     actor_of,
     author_of,
     check_size,
@@ -27,14 +27,13 @@ from stoa.orders.documents import (
     terms_of,
     time_text,
 )
-from stoa.orders.draft import insufficient, reserve, short_fault
 from stoa.orders.events import Changes
-from stoa.orders.rules import Traits, contribution
+from stoa.orders.state import LineState, OrderState, contribution
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.call import Call, Store
 from stoa.rest.endpoint import Created
 from stoa.rest.group_commit import RefusedCalls
-from stoa.rest.problems import Fault, Refusal
+from stoa.rest.problems import Fault, Refusal, counted
 
 FIRST_VERSION = 1
 
@@ -110,6 +109,46 @@ async def allocate(
         if short:
             refusals[each.call] = insufficient([_short_fault(each, line, levels) for line in short])
     return refusals
+
+
+def reserve(lines: Sequence[LineState], available: dict[int, int], *, sent: bool = True) -> InsufficientStock | None:
+    """Take the units of all lines from `available`, or none: then return the refusal, with a fault for each short line.
+
+    A custom line item never runs out, nor does a variant that `available` does not name. Lines that the caller did not send
+    are named by their ids.
+    """
+    faults: list[Fault] = []
+    left: dict[int, int] = {}
+    for index, line in enumerate(lines):
+        if line.variant_id is None or line.variant_id not in available:
+            continue
+        units = left.get(line.variant_id, available[line.variant_id])
+        if line.quantity > units:
+            faults.append(short_fault(line, f"/line_items/{index}/quantity" if sent else None, units))
+        else:
+            left[line.variant_id] = units - line.quantity
+    if faults:
+        return insufficient(faults)
+    available.update(left)
+    return None
+
+
+def insufficient(faults: Sequence[Fault]) -> InsufficientStock:
+    return InsufficientStock(f"Not enough stock for {counted(len(faults), 'line item')}.", faults=faults)
+
+
+def short_fault(line: LineState, pointer: str | None, available: int, location: str | None = None) -> Fault:
+    """The fault of a line with too little stock; it names the line by id if the body does not hold it.
+
+    `location` is where the line must be reserved, if it may be reserved in one place only.
+    """
+    units = max(0, available)
+    meta: dict[str, Any] = {"available": units, "variant_id": line.variant_id, "sku": line.sku}
+    if location is not None:
+        meta["location"] = location
+    if pointer is None:
+        meta["line_item_id"] = line.id
+    return Fault(pointer or "/status", InsufficientStock.code, f"available is {units}", meta)
 
 
 def _short_fault(placement: Placement, line: LineState, levels: Levels) -> Fault:

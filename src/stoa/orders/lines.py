@@ -7,18 +7,19 @@ from msgspec import UNSET
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
-from stoa.orders.allocation import held_units, leave_others
+from stoa.orders.allocation import held_units, leave_others, location_faults, unknown_location
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.contract import Order, OrderNotEditable
-from stoa.orders.documents import LineState, OrderState, document_of, line_document
-from stoa.orders.draft import location_faults, offers_of, price, unknown_location
+from stoa.orders.documents import document_of, line_document
+from stoa.orders.draft import offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import ADDED_LINES, LINE_CHANGES
 from stoa.orders.line_items import MOST_LINES, MOST_UNITS, AddedLine, AddedLines, LineChanges
 from stoa.orders.placement import locations_of
 from stoa.orders.removals import note_removals
-from stoa.orders.rules import check_editable, sum_faults
+from stoa.orders.rules import check_editable
+from stoa.orders.state import LineState, OrderState, sum_faults
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS

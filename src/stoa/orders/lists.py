@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from stoa.customers.contract import EmailText, PhoneText
-from stoa.orders.balances import PaymentStatus
 from stoa.orders.contract import DuplicateReason, EntryType, FulfillmentStatus, Status, Visibility
+from stoa.orders.records import PaymentStatus
 from stoa.rest.checks import Money
 from stoa.rest.fields import CreatedAt
 from stoa.rest.filters import (
@@ -64,7 +64,10 @@ ORDERS = ListOf(
         "q": Words(
             description="Each word must be the beginning of a word of the contact's name or email address, or of the order number."
         ),
-        "metadata": Entries(description="Orders with this metadata value, as in `metadata[channel]=pos`."),
+        "metadata": Entries(
+            description="Orders with this metadata value, as in `metadata[channel]=pos`, or for a key with an ordered type in this range, as in `metadata[deliver_on][lte]=2026-12-24`.",
+            resource="order",
+        ),
         "has_suspected_duplicates": Flag(description="Whether the order has suspected duplicates."),
         "updated_since": Moment(description="Orders that changed in any way at or after this time."),
     },

@@ -14,7 +14,7 @@ from stoa.events.outbox import Cause
 from stoa.orders import queries
 from stoa.orders.bodies import READ_CUSTOMERS
 from stoa.orders.contract import Order
-from stoa.orders.documents import OrderState, Parts, actor_of, document, parts_of, tail_of, time_text
+from stoa.orders.documents import Parts, actor_of, document, parts_of, tail_of, time_text, traits_of
 from stoa.orders.draft import Offers, draft, external_id_taken, offers_of
 from stoa.orders.events import OrderCreated
 from stoa.orders.historical_bodies import (
@@ -28,7 +28,7 @@ from stoa.orders.history import Origin, add_history
 from stoa.orders.insert import Placement, created, insert
 from stoa.orders.line_items import NewLine
 from stoa.orders.placement import Outcome, customers_of, placing
-from stoa.orders.rules import traits_of
+from stoa.orders.state import OrderState
 from stoa.products.stock_locations import active_locations
 from stoa.rest.batch import Batch, TooManyItems, done, failed, numbered
 from stoa.rest.call import Call, Store, Subject

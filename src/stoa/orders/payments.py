@@ -6,11 +6,10 @@ import msgspec
 
 from stoa import money
 from stoa.events.outbox import Actor
-from stoa.orders.balances import PaymentStatus
 from stoa.orders.bodies import NewPayment, SetPaymentStatus
 from stoa.orders.contract import TRANSITIONS, IllegalTransition, PaymentAlreadyRecorded
-from stoa.orders.documents import OrderState
-from stoa.orders.records import MOST_PAYMENTS, PaymentKind, PaymentState, amount_document
+from stoa.orders.records import MOST_PAYMENTS, PaymentKind, PaymentState, PaymentStatus, amount_document
+from stoa.orders.state import OrderState
 from stoa.rest.problems import Fault, ValidationFailed
 
 # What an app may set in each status. `paid` records what is due; after a refund it is possible only while something is due.

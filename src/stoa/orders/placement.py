@@ -18,13 +18,13 @@ from stoa.events.outbox import Cause
 from stoa.orders import input_rows, queries
 from stoa.orders.bodies import READ_CUSTOMERS, NewOrder
 from stoa.orders.contract import HOLDING, DuplicateOrderSuspected, Order
-from stoa.orders.documents import OrderState, document, parts_of, tail_of, time_text
-from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of, reserve
+from stoa.orders.documents import Traits, document, likeness, parts_of, tail_of, time_text, traits_of
+from stoa.orders.draft import Offers, customer_sum_too_large, draft, external_id_taken, offers_of
 from stoa.orders.events import OrderCreated, OrderDuplicateSuspected
 from stoa.orders.historical_bodies import HISTORICAL
 from stoa.orders.holds import hold_orders
-from stoa.orders.insert import Placement, Suspect, allocate, created, insert, number
-from stoa.orders.rules import Traits, likeness, traits_of
+from stoa.orders.insert import Placement, Suspect, allocate, created, insert, number, reserve
+from stoa.orders.state import OrderState
 from stoa.products.stock_locations import DEFAULT_LOCATION, active_locations
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import Created, One

@@ -10,6 +10,7 @@ from stoa.db.query import Query
 from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
+_COMPARED = "comparable_terms(terms) @@ ({}::text)::tsquery"
 _DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
     || order_person(person, edition) || tail"""
 
@@ -82,6 +83,8 @@ LISTING = Listing(
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
+        "metadata compared": _COMPARED,
+        "metadata listed": f"({_TERMS} OR {_COMPARED})",
         "has_suspected_duplicates": "(suspected_duplicates > 0) = {}",
         "updated_since": "updated_at >= {}",
     },

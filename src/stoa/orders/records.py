@@ -16,6 +16,11 @@ from stoa.rest.checks import Money, Time
 Record = TypeVar("Record", bound=msgspec.Struct)
 ShipmentStatus = Literal["shipped", "delivered"]
 PaymentKind = Literal["payment", "refund"]
+# What an app sets; it counts until something is paid.
+PaymentMark = Literal["unpaid", "authorized", "paid", "failed", "voided", "refunded"]
+PaymentStatus = Literal[
+    "unpaid", "authorized", "partially_paid", "paid", "overpaid", "failed", "voided", "partially_refunded", "refunded"
+]
 MOST_FULFILLMENTS = MOST_PARCELS = MOST_REFUNDS = MOST_PAYMENTS = 100
 CARRIER = Meta(description="The name of the carrier; null if it was not sent.")
 TRACKING_NUMBER = Meta(description="The carrier's tracking number; null if it was not sent.")

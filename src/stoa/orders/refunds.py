@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from stoa import money
 from stoa.orders.bodies import NewRefund
 from stoa.orders.contract import RefundExceedsPayment
-from stoa.orders.documents import OrderState
 from stoa.orders.fulfillments import Units, take_back
 from stoa.orders.payments import Occasion, check_external_id, record
 from stoa.orders.records import MOST_REFUNDS, RefundedUnits, RefundState
 from stoa.orders.removals import Refundable, refundable, refunded_units
+from stoa.orders.state import OrderState
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
 

@@ -2,10 +2,9 @@
 
 import msgspec
 
-from stoa.orders.balances import share_of
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.line_items import MOST_LINES
 from stoa.orders.records import RemovedUnits
+from stoa.orders.state import LineState, OrderState, share_of
 
 
 def note_removals(before: OrderState, order: OrderState) -> None:

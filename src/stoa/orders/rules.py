@@ -1,30 +1,27 @@
-"""The rules of orders: transitions, their effects on stock, amounts, and suspected duplicates."""
+"""The rules of orders: transitions, and their effects on stock."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from stoa import money, terms
-from stoa.customers.contract import email_key
+from stoa import money
 from stoa.orders.allocation import by_location, held_units, reserved_units, restocked
 from stoa.orders.bodies import Portion
 from stoa.orders.contract import (
     HOLDING,
     TRANSITIONS,
-    DuplicateReason,
     IllegalTransition,
     OrderNotEditable,
     OrderNotPaid,
     Status,
 )
-from stoa.orders.documents import LineState, OrderState
 from stoa.orders.fulfillments import Units, arrive, deliver, ship, take_back
 from stoa.orders.line_items import Allocation
-from stoa.rest.problems import Fault, ValidationFailed, counted, first_sent
+from stoa.orders.state import LineState, OrderState
+from stoa.rest.problems import Fault, ValidationFailed, counted
 
 OPEN: frozenset[Status] = frozenset({"draft", *HOLDING})
 # These can always be changed; the others only while the order is open.
@@ -125,16 +122,6 @@ def check_editable(order: OrderState, fields: Sequence[str], always: Collection[
         raise OrderNotEditable(f"The order is {order.status}.", faults=faults, order_status=order.status)
 
 
-# --- payment -------------------------------------------------------------------------------------------------------
-
-
-def contribution(order: OrderState | None) -> tuple[int, int]:
-    """What an order adds to its customer's count of orders and total spent."""
-    if order is None or order.status in ("draft", "cancelled"):
-        return 0, 0
-    return 1, order.amount_paid - order.amount_refunded
-
-
 # --- stock ---------------------------------------------------------------------------------------------------------
 
 
@@ -202,137 +189,3 @@ def stock_effects(
 
 def _shipped(line: LineState | None) -> int:
     return line.fulfilled_quantity if line else 0
-
-
-# --- sums ----------------------------------------------------------------------------------------------------------
-
-
-def sum_faults(
-    order: OrderState, pointers: Mapping[int, str], digits: int, sent: Mapping[str, Any], total: int | None = None
-) -> list[Fault]:
-    """The faults of an order's amounts; `pointers` locates lines by index in the body that was sent."""
-    faults = line_faults(order.lines, pointers, sent)
-    if faults:
-        return faults
-    computed = order.total
-    gross = sum([line.cost + line.tax_total for line in order.lines])
-    if gross + order.shipping_total + order.tax_total >= money.LARGEST:
-        at = first_sent(sent, "/line_items", "/quantity", "/unit_price", "/shipping_total", "/tax_lines", "/tax_total")
-        return [Fault(at, "out_of_range", "makes the order cost more than the largest amount that Stoa can store")]
-    if computed < 0:
-        names = ("discounts", "discount_total", "shipping_total", "tax_lines", "tax_total", "prices_include_tax")
-        at = first_sent(sent, *(f"/{name}" for name in (*names, "quantity", "unit_price")))
-        return [Fault(at, "out_of_range", "makes the discount of the order exceed its cost")]
-    if total is not None and total != computed:
-        expected = money.to_text(computed, digits)
-        return [Fault("/total", "total_mismatch", f"must be {expected} or omitted", {"expected": expected})]
-    return []
-
-
-def line_faults(lines: Sequence[LineState], pointers: Mapping[int, str], sent: Mapping[str, Any]) -> list[Fault]:
-    """The faults of each line's own amounts."""
-    faults: list[Fault] = []
-    for index, line in enumerate(lines):
-        at = pointers.get(index, "")
-        total = line.total
-        if total < 0:
-            words, names = "makes the discount of the line item exceed its cost", ("discounts", "discount_total")
-        elif line.cost >= money.LARGEST or total >= money.LARGEST:
-            words = "makes the line item cost more than the largest amount that Stoa can store"
-            faults.append(_line_fault(at, sent, words, "quantity", "unit_price", "tax_lines", "tax_total"))
-            continue
-        elif line.prices_include_tax and line.tax_total > total:
-            words, names = (
-                "makes the tax of the line item exceed the total that includes it",
-                ("tax_lines", "tax_total"),
-            )
-        else:
-            continue
-        faults.append(_line_fault(at, sent, words, *names, "quantity", "unit_price"))
-    return faults
-
-
-def _line_fault(at: str, sent: Mapping[str, Any], words: str, *names: str) -> Fault:
-    """The fault of a line, at the first of these fields that the body contains. Only `prices_include_tax` changes lines that the body does not contain."""
-    pointers = [f"{at}/{name}" for name in names]
-    pointers.insert(len(pointers) if at else 0, "/prices_include_tax")
-    return Fault(first_sent(sent, *pointers), "out_of_range", words)
-
-
-# --- duplicates ----------------------------------------------------------------------------------------------------
-
-_ADDRESS = ("address1", "address2", "city", "postal_code", "country_code")
-
-
-class Traits(msgspec.Struct, frozen=True):
-    """The features by which suspected duplicates are found."""
-
-    customer_id: int | None
-    email: str | None
-    phone: str | None
-    basket: bytes
-    address: bytes | None
-    total: int
-
-
-def traits_of(order: OrderState) -> Traits:
-    email, phone = order.contact["email"], order.contact["phone"]
-    return Traits(
-        customer_id=order.customer_id,
-        email=email_key(email) if email else None,
-        phone=phone,
-        basket=basket_digest(order.lines),
-        address=address_digest(order.shipping_address or order.billing_address),
-        total=order.total,
-    )
-
-
-def basket_digest(lines: Sequence[LineState]) -> bytes:
-    """A digest of the units of each variant and custom line item, independent of the order and the division of lines."""
-    units: Counter[tuple[int, str]] = Counter()
-    for line in lines:
-        units[(0, line.name) if line.variant_id is None else (line.variant_id, "")] += line.quantity
-    return _digest(repr(sorted(units.items())))
-
-
-def address_digest(address: Mapping[str, Any] | None) -> bytes | None:
-    """A digest of an address that ignores case, accents and punctuation, and spaces in a postal code; None without a street."""
-    if not address or not address.get("address1"):
-        return None
-    words = {name: terms.words(str(address.get(name) or "")) for name in _ADDRESS}
-    words["postal_code"] = ["".join(words["postal_code"])]
-    return _digest(" ".join(word for found in words.values() for word in found))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
-
-
-def likeness(one: Traits, other: Traits) -> tuple[int, list[DuplicateReason]] | None:
-    """The score of two orders as suspected duplicates, in hundredths, and its reasons.
-
-    None unless they have the same contact, and the same basket or address.
-    """
-    contacts: list[DuplicateReason] = []
-    if one.phone is not None and one.phone == other.phone:
-        contacts.append("same_phone")
-    if one.email is not None and one.email == other.email:
-        contacts.append("same_email")
-    if one.customer_id is not None and one.customer_id == other.customer_id:
-        contacts.append("same_customer")
-    same_address = one.address is not None and one.address == other.address
-    same_basket = one.basket == other.basket
-    if not contacts or not (same_address or same_basket):
-        return None
-    reasons = contacts
-    score = 30 + 10 * (len(contacts) - 1)
-    further: list[tuple[DuplicateReason, bool, int]] = [
-        ("same_address", same_address, 15),
-        ("same_basket", same_basket, 30),
-        ("same_total", one.total == other.total, 5),
-    ]
-    for reason, applies, weight in further:
-        if applies:
-            reasons.append(reason)
-            score += weight
-    return score, reasons

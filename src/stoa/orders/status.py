@@ -10,6 +10,7 @@ from msgspec import UNSET
 from stoa import money
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
+from stoa.orders.allocation import unknown_location
 from stoa.orders.bodies import NewRefund, NewRefundLine, Portion, StatusChange
 from stoa.orders.contract import (
     IllegalTransition,
@@ -18,8 +19,7 @@ from stoa.orders.contract import (
     PaymentAlreadyRecorded,
     RefundExceedsPayment,
 )
-from stoa.orders.documents import OrderState, actor_of, document_of, time_text
-from stoa.orders.draft import unknown_location
+from stoa.orders.documents import actor_of, document_of, time_text
 from stoa.orders.endpoints import get_order
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import PAYMENT, REFUND, SHIPMENT, STATUS_CHANGE
@@ -29,6 +29,7 @@ from stoa.orders.payments import Occasion, change_payment, pay
 from stoa.orders.placement import locations_of
 from stoa.orders.refunds import add_refund, refund
 from stoa.orders.rules import change_status
+from stoa.orders.state import OrderState
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes, Task

@@ -16,13 +16,14 @@ from stoa.inventory.queries import Move, large_variants, move_stock
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import EntryType, Order
-from stoa.orders.documents import LineState, OrderState, Parts, actor_of, author_of, check_size, parts_of
-from stoa.orders.draft import customer_sum_too_large, insufficient, short_fault
+from stoa.orders.documents import Parts, actor_of, author_of, check_size, parts_of, traits_of
+from stoa.orders.draft import customer_sum_too_large
 from stoa.orders.events import Changes
-from stoa.orders.insert import lock_levels, order_columns
+from stoa.orders.insert import insufficient, lock_levels, order_columns, short_fault
 from stoa.orders.line_items import Allocation, LineItem
 from stoa.orders.records import fulfillments_of, payments_of, refunds_of, removed_of, tracking_of
-from stoa.orders.rules import Effect, contribution, stock_effects, traits_of
+from stoa.orders.rules import Effect, stock_effects
+from stoa.orders.state import LineState, OrderState, contribution
 from stoa.products.stock_locations import active_locations
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One

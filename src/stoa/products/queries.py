@@ -42,7 +42,10 @@ PRODUCTS = ListOf(
             description="Text search. Each word must be the start of a word in the name, brand, category, tags, SKU or barcode."
         ),
         "external_id": Text(description="The product with this external id."),
-        "metadata": Entries(description="Products with this metadata value, as in `metadata[material]=linen`."),
+        "metadata": Entries(
+            description="Products with this metadata value, as in `metadata[material]=linen`, or for a key with an ordered type in this range, as in `metadata[warranty_months][gte]=24`.",
+            resource="product",
+        ),
         "created_at": MomentRange(description="The time of creation, or a time range."),
         "updated_since": Moment(description="Products changed at or after this time, including stock and metadata."),
     },
@@ -68,7 +71,10 @@ PRODUCT_VARIANTS = msgspec.structs.replace(
     VARIANTS, filters={name: kind for name, kind in VARIANTS.filters.items() if name != "product_id"}
 )
 
-_TERMS = "id IN (SELECT product_id FROM product_terms WHERE store_id = $1 AND terms @@ ({}::text)::tsquery)"
+_FOUND = "id IN (SELECT product_id FROM product_terms WHERE store_id = $1 AND {})"
+_TERMS = _FOUND.replace("{}", "terms @@ ({}::text)::tsquery")
+_COMPARED = _FOUND.replace("{}", "comparable_terms(terms) @@ ({}::text)::tsquery")
+_LISTED = _FOUND.replace("{}", "(terms @@ ({}::text)::tsquery OR comparable_terms(terms) @@ ({}::text)::tsquery)")
 _VARIANT = """'{"id":' || id || ',"product_id":' || product_id || variant_head(head, edition) || tail"""
 # A product `p` with its variants.
 _PRODUCT = f"""'{{"id":' || id || product_head(head, edition) || ',"variants":[' || coalesce(
@@ -102,6 +108,8 @@ LISTING = Listing(
         "tag": _TERMS,
         "q": _TERMS,
         "metadata": _TERMS,
+        "metadata compared": _COMPARED,
+        "metadata listed": _LISTED,
         **comparisons("price"),
         "in_stock": "in_stock = {}",
         "external_id": "external_id = {}",

@@ -26,6 +26,7 @@ from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
 from stoa.rest.call import Store
 from stoa.rest.checks import MOST_FAULTS
+from stoa.rest.metadata import Definitions
 from stoa.rest.patch import merge
 from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted, first_sent
 
@@ -55,7 +56,7 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     members["images"] = _images([], members["images"])
     fields = ProductFields(**members)
     product = ProductCopy(None, fields, [], touched=True, derives_slug=not new.slug)
-    refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields)])
+    refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields, store.definitions)])
     sent = _variants_of(new)
     product.variants = [_new_variant(product, each, store, index) for index, each in enumerate(sent, 1)]
     arrange(
@@ -73,8 +74,8 @@ def _variants_of(new: NewProduct) -> Sequence[NewVariant]:
     return new.variants or [NewVariant(option_values=first, sku=new.sku, barcode=new.barcode, stock=stock)]
 
 
-def _faults_of_variants(new: NewProduct, fields: ProductFields) -> list[Fault]:
-    faults: list[Fault] = []
+def _faults_of_variants(new: NewProduct, fields: ProductFields, definitions: Definitions) -> list[Fault]:
+    faults = definitions.faults_of_new("product", new.metadata)
     if new.variants:
         faults += [
             Fault(f"/{name}", "invalid_format", "must be omitted when variants are sent")
@@ -92,6 +93,8 @@ def _faults_of_variants(new: NewProduct, fields: ProductFields) -> list[Fault]:
                 Fault(f"{at}/option_values", "option_mismatch", "are the option values of another variant too")
             )
         faults += _image_faults(images, each.image_id, at)
+        if new.variants:
+            faults += definitions.faults_of_new("variant", each.metadata, f"{at}/metadata")
         tracked = new.track_inventory if each.track_inventory is None else each.track_inventory
         if each.stock.on_hand < 0 and not has_unlimited_stock(tracked, each.allow_backorder):
             faults.append(Fault(f"{at}/stock/on_hand", "out_of_range", _OWED))
@@ -108,6 +111,7 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     sent_slug = merged.get("slug")
     merged["slug"] = sent_slug or slug_of(merged["name"], product.fields.slug)
     after = ProductFields(**merged)
+    refuse(store.definitions.faults_of_changes("product", patch.get("metadata", {})))
     if not changes_between(product.fields, after):
         return False
     refuse(_metadata_faults(after.metadata))
@@ -160,6 +164,7 @@ def add_variant(product: ProductCopy, new: NewVariant, store: Store) -> VariantC
         )
     images = {image["id"] for image in product.fields.images}
     faults = options.faults_of_names(product.fields.options, new.option_values, "/option_values")
+    faults += store.definitions.faults_of_new("variant", new.metadata)
     refuse([*faults, *_image_faults(images, new.image_id, "")])
     _refuse_duplicate(product, None, new.option_values)
     _extend_options(product, new.option_values)
@@ -190,7 +195,8 @@ def change_variant(
         _refuse_duplicate(product, variant, members["option_values"])
         members["option_values"] = options.in_order(product.fields.options, members["option_values"])
     after = VariantFields(**members)
-    refuse(_image_faults({image["id"] for image in product.fields.images}, after.image_id, ""))
+    faults = store.definitions.faults_of_changes("variant", patch.get("metadata", {}))
+    refuse([*faults, *_image_faults({image["id"] for image in product.fields.images}, after.image_id, "")])
     if not changes_between(variant.fields, after):
         return moved
     refuse(_metadata_faults(after.metadata))

@@ -93,6 +93,7 @@ TOPICS: Mapping[str, str] = {
     f"{_GUIDES}/customers#erase-a-customer": "privacy; ccpa; delete customer; personal data; right to be forgotten; data request; redact; anonymize",
     f"{_GUIDES}/customers#marketing-consents": "newsletter; opt in; email marketing; accepts marketing; consent; unsubscribe",
     f"{_GUIDES}/customers#metadata": "metafields; meta fields; custom fields; custom attributes; private metadata; customer tags; notes",
+    f"{_GUIDES}/metadata": "metafields; meta fields; custom fields; custom attributes; custom data",
     f"{_GUIDES}/webhooks": "webhooks; callbacks; notifications; push notifications; order paid event; event topics; listen to events",
     f"{_GUIDES}/webhooks#verify-signatures": "webhook secret; hmac; signing secret; validate webhook; signature verification; svix; standard webhooks",
     f"{_GUIDES}/webhooks#retry-policy": "webhook retry; webhook retries; webhook timeout; failed webhook; webhook failed",

@@ -10,13 +10,20 @@ import msgspec
 from stoa import money
 from stoa.db.query import Executor, OutsideTransaction
 from stoa.rest.limits import DOCUMENT_BYTES
+from stoa.rest.metadata import NO_DEFINITIONS, Definitions
 from stoa.rest.problems import Fault, Refusal, VersionConflict
 from stoa.settings import Settings
 
 _SETTINGS = Settings()
 
 
-class Store(msgspec.Struct, frozen=True):
+class Writable(msgspec.Struct, frozen=True, kw_only=True):
+    """What applies to a writer of a store, beside the columns of its row."""
+
+    definitions: Definitions = NO_DEFINITIONS  # of metadata
+
+
+class Store(Writable, frozen=True):
     """The store in the request's URL."""
 
     id: int
@@ -47,6 +54,7 @@ class Caller(msgspec.Struct, frozen=True):
     refill: int
     installation: str = ""  # distinguishes a reinstallation from the installation before
     narrowed: bool = False  # the token was requested with fewer scopes, and does not follow the installation
+    definitions: Definitions = NO_DEFINITIONS  # of metadata, which the app must follow on the store
 
     def may(self, scope: str) -> bool:
         """Whether the app has the scope; `write` includes `read` of the same noun."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Literal, cast
 
+import msgspec
+
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
@@ -295,6 +297,8 @@ class Dispatcher:
         accepted = acceptable(headers.get(b"accept"), endpoint.offers)
         if accepted is None:
             raise NotAcceptable(f"This endpoint produces {', '.join(endpoint.produces)}.")
+        if caller.definitions:
+            store = msgspec.structs.replace(store, definitions=caller.definitions)
         call = request.call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
         call.autocommit, call.settings = self._database.autocommit, self._settings

@@ -1,18 +1,21 @@
 """The types of query parameters: how each is parsed, and how OpenAPI describes it."""
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import msgspec
 
 from stoa import money, terms
 from stoa.rest.checks import LONGEST_TIME, parse_time
+from stoa.rest.metadata import Definitions
+from stoa.rest.metadata_types import ORDERED, Resource, Type, is_day, plain_number
 from stoa.rest.problems import printable
 
 LARGEST_SET, LARGEST_TEXT_SET = 250, 100
 _LONGEST_ENTRY = 1000
+_OPERATORS = ("gte", "gt", "lte", "lt")
 
 
 class InvalidValue(ValueError):
@@ -26,6 +29,8 @@ class StoreContext(Protocol):
     def store_id(self) -> int: ...
     @property
     def digits(self) -> int: ...
+    @property
+    def definitions(self) -> Definitions: ...
 
 
 class _Kind(msgspec.StructMeta, ABCMeta):
@@ -218,26 +223,85 @@ class Words(Filter, frozen=True, kw_only=True):
         return {"type": "string", "minLength": 1, "maxLength": 200}
 
 
+class Entry(msgspec.Struct, frozen=True):
+    """One condition on a key, as in `metadata[key][gte]=value`; a key without a definition has no type."""
+
+    key: str
+    text: str
+    operator: terms.Operator | None = None
+    type: Type | None = None
+
+
 class Entries(Filter, frozen=True, kw_only=True):
-    """`metadata[key]=value`, repeatable with different keys; a row must match all of them."""
+    """`metadata[key]=value`, repeatable with different keys; a row must match all of them.
+
+    Values of keys with a definition are compared by their type, and ordered ones also by ranges.
+    """
 
     operators = ("*",)
+    resource: Resource | None = None  # whose definitions apply
 
     def read(self, text: str, store: StoreContext) -> str:
         raise InvalidValue("requires a key in brackets, as in metadata[tier]=gold")
 
-    def read_entry(self, key: str, text: str) -> str:
-        if "[" in key or "]" in key:
-            raise InvalidValue("takes one key in brackets, as in metadata[tier]=gold: values are not nested")
+    def read_entry(self, name: str, text: str, store: StoreContext) -> Entry:
+        key, bracket, operator = name.partition("][")
+        if "[" in key or "]" in key or (bracket and (self.resource is None or operator not in _OPERATORS)):
+            raise InvalidValue(
+                "takes one key in brackets, as in metadata[tier]=gold, and for a key with an ordered type an operator, "
+                "as in metadata[size][gte]=24"
+            )
         if len(text) > _LONGEST_ENTRY:
             raise InvalidValue(f"may have at most {_LONGEST_ENTRY} characters")
-        return text
+        definition = store.definitions.get(self.resource, key) if self.resource else None
+        kind = definition.type if definition is not None else None
+        if bracket and kind not in ORDERED:
+            raise InvalidValue("takes an operator only for a key that is defined as integer, decimal or date")
+        if kind in ("integer", "decimal") and plain_number(text) is None:
+            raise InvalidValue("must be a number such as 24")
+        if kind == "date" and not is_day(text):
+            raise InvalidValue("must be a date such as 2026-12-31")
+        return Entry(key, text, cast("terms.Operator", operator) if bracket else None, kind)
 
-    def read_entries(self, entries: Mapping[str, str], store: StoreContext) -> str:
-        return terms.exactly(
-            terms.lexeme(store.store_id, "meta", terms.entry(key, value)) for key, value in sorted(entries.items())
-        )
+    def read_entries(self, entries: Sequence[Entry], store: StoreContext) -> dict[str, Any]:
+        """The filters of all entries by their names."""
+        self.check_lists(entries)
+        return entry_conditions(store.store_id, entries)
+
+    def check_lists(self, entries: Sequence[Entry]) -> None:
+        if len({each.key for each in entries if each.type == "list"}) > 1:
+            raise InvalidValue("may name one key of the type list")
 
     def schema(self) -> dict[str, Any]:
         value = {"type": "string", "maxLength": _LONGEST_ENTRY}
-        return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": value}
+        if self.resource is None:
+            return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": value}
+        ranges = {"type": "object", "properties": dict.fromkeys(_OPERATORS, value), "additionalProperties": False}
+        values = {"anyOf": [value, ranges]}
+        return {"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": values}
+
+
+def entry_conditions(
+    store_id: int, entries: Sequence[Entry], owned: Callable[[str], str] = lambda key: key
+) -> dict[str, str]:
+    """The tsqueries of metadata entries, by the names of their filters. `owned` names a key as search terms have it."""
+    plain: list[str] = []
+    compared: list[str] = []
+    listed: list[str] = []
+    for each in entries:
+        key = owned(each.key)
+        if each.type in ("integer", "decimal"):
+            number = Decimal(each.text)
+            compared.append(
+                terms.number_range(store_id, key, each.operator, number)
+                if each.operator
+                else terms.number_is(store_id, key, number)
+            )
+        elif each.operator:
+            plain.append(terms.date_range(store_id, key, each.operator, each.text))
+        elif each.type == "list":
+            listed.append(terms.list_contains(store_id, key, each.text))
+        else:
+            plain.append(terms.exactly([terms.lexeme(store_id, "meta", terms.entry(key, each.text))]))
+    found = {"metadata": plain, "metadata compared": compared, "metadata listed": listed}
+    return {name: " & ".join(queries) for name, queries in found.items() if queries}

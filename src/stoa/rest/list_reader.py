@@ -23,7 +23,7 @@ _OF_PAGES = ("limit", "page", "per_page")
 
 
 class ListReader:
-    """One pass over a list: the place that it has reached, and the file that it writes."""
+    """Reads one list from its start or a cursor: the place that it has reached, and the file that it writes."""
 
     def __init__(self, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> None:
         self.is_csv = call.accepted == CSV

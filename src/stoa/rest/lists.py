@@ -12,7 +12,8 @@ from stoa.db.query import Executor
 from stoa.rest.checks import Time
 from stoa.rest.csv_rows import Columns
 from stoa.rest.cursors import LONGEST_CURSOR, Cursor, decode_cursor, encode_cursor, invalid_cursor, keys_after
-from stoa.rest.filters import Entries, Filter, Flag, InvalidValue, Number, StoreContext, Text
+from stoa.rest.filters import Entries, Entry, Filter, Flag, InvalidValue, Number, StoreContext, Text
+from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter, PageTooDeep, Refusal, counted, printable
 from stoa.rest.query_string import query_parameters, subset, unknown_parameters
 
@@ -158,6 +159,7 @@ class _NoStore:
     """Stands in for the store of a request without parameters, which is the same for every store."""
 
     store_id = digits = 0
+    definitions = NO_DEFINITIONS
 
 
 @cache
@@ -169,7 +171,7 @@ def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Curs
     faults: list[Fault] = []
     unknown: list[str] = []
     filters: dict[str, Any] = {}
-    entries: dict[str, dict[str, str]] = {}
+    entries: dict[str, list[Entry]] = {}
     known = spec.parameters()
     for name, text in given.items():
         base, bracket, rest = name.partition("[")
@@ -182,16 +184,16 @@ def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Curs
             continue
         try:
             if isinstance(kind, Entries) and operator:
-                entries.setdefault(base, {})[operator] = kind.read_entry(operator, text)
+                entries.setdefault(base, []).append(kind.read_entry(operator, text, store))
             else:
                 filters[name] = kind.read(text, store)
         except InvalidValue as error:
             faults.append(Fault(printable(name), "invalid_parameter", str(error)))
-    for base, pairs in entries.items():
+    for base, found in entries.items():
         kind = known[base]
         if isinstance(kind, Entries):
             try:
-                filters[base] = kind.read_entries(pairs, store)
+                filters |= kind.read_entries(found, store)
             except InvalidValue as error:
                 faults.append(Fault(base, "invalid_parameter", str(error)))
     if unknown:

@@ -1776,8 +1776,10 @@ class ListProductsQuery(TypedDict, total=False):
     """Text search. Each word must be the start of a word in the name, brand, category, tags, SKU or barcode."""
     external_id: str
     """The product with this external id."""
-    metadata: Mapping[str, str]
-    """Products with this metadata value, as in `metadata[material]=linen`."""
+    metadata: Mapping[str, str | Mapping[str, Any]]
+    """Products with this metadata value, as in `metadata[material]=linen`, or for a key with an ordered type in
+    this range, as in `metadata[warranty_months][gte]=24`.
+    """
     created_at: datetime | str
     """The time of creation, or a time range."""
     created_at_gte: datetime | str
@@ -2043,8 +2045,10 @@ class ListOrdersQuery(TypedDict, total=False):
     """Orders with this tag, ignoring case."""
     q: str
     """Each word must be the beginning of a word of the contact's name or email address, or of the order number."""
-    metadata: Mapping[str, str]
-    """Orders with this metadata value, as in `metadata[channel]=pos`."""
+    metadata: Mapping[str, str | Mapping[str, Any]]
+    """Orders with this metadata value, as in `metadata[channel]=pos`, or for a key with an ordered type in this
+    range, as in `metadata[deliver_on][lte]=2026-12-24`.
+    """
     has_suspected_duplicates: bool
     """Whether the order has suspected duplicates."""
     updated_since: datetime | str
@@ -2140,8 +2144,10 @@ class ListCustomersQuery(TypedDict, total=False):
     """Text search. Each word must be the start of a word in the name, company, email address, phone number or
     tags.
     """
-    metadata: Mapping[str, str]
-    """Customers with this metadata value, as in `metadata[tier]=gold`."""
+    metadata: Mapping[str, str | Mapping[str, Any]]
+    """Customers with this metadata value, as in `metadata[tier]=gold`, or for a key with an ordered type in this
+    range, as in `metadata[visits][gte]=3`.
+    """
     created_at: datetime | str
     """The time of creation, or a time range."""
     created_at_gte: datetime | str

@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -98,15 +98,17 @@ def entity_tag(given: Any) -> str:
 
 
 def _query_string(query: Mapping[str, Any]) -> str:
-    pairs: list[tuple[str, str]] = []
-    for name, value in query.items():
-        wire = _COMPARISON.sub(r"[\1]", name)
-        if isinstance(value, Mapping):
-            members = cast("Mapping[str, Any]", value)
-            pairs += [(f"{wire}[{key}]", _text(each)) for key, each in members.items()]
-        elif value is not None:
-            pairs.append((wire, _text(value)))
+    pairs = [pair for name, value in query.items() for pair in _pairs(_COMPARISON.sub(r"[\1]", name), value)]
     return "?" + "&".join(f"{quote(name, safe='[]')}={quote(text, safe=',:')}" for name, text in pairs) if pairs else ""
+
+
+def _pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The parameters of a value; a mapping becomes `name[key]=value`, also inside another one."""
+    if isinstance(value, Mapping):
+        for key, each in cast("Mapping[str, Any]", value).items():
+            yield from _pairs(f"{name}[{key}]", each)
+    elif value is not None:
+        yield name, _text(value)
 
 
 def _text(value: Any) -> str:

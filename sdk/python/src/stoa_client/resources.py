@@ -1364,8 +1364,9 @@ class Orders(Resource):
 
         - **Orders of another shop.** With `historical: true` and the scope `orders:import`, Stoa stores an
         order as it was, with its number, dates, status, payments, refunds and fulfillments, without any effect
-        on stock, and without webhooks unless `send_events` is true. `items` has up to 100 of them, which are
-        stored or refused one by one. The guide on moving a shop describes the fields.
+        on stock, and without webhooks unless `send_events` is true. `items` has up to 100 of them, with at most
+        2,000 line items together, which are stored or refused one by one. The guide on moving a shop describes
+        the fields.
 
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
         NumberTaken, TooManyItems.

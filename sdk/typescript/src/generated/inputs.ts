@@ -1677,8 +1677,11 @@ export interface ListProductsQuery {
   q?: string | undefined;
   /** The product with this external id. */
   external_id?: string | undefined;
-  /** Products with this metadata value, as in `metadata[material]=linen`. */
-  metadata?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Products with this metadata value, as in `metadata[material]=linen`, or for a key with an ordered type in this
+   * range, as in `metadata[warranty_months][gte]=24`.
+   */
+  metadata?: Readonly<Record<string, string | { gte?: string; gt?: string; lte?: string; lt?: string }>> | undefined;
   /** The time of creation, or a time range. */
   created_at?: Time | Range<Time> | undefined;
   /** Products changed at or after this time, including stock and metadata. */
@@ -1874,8 +1877,11 @@ export interface ListOrdersQuery {
   tag?: string | undefined;
   /** Each word must be the beginning of a word of the contact's name or email address, or of the order number. */
   q?: string | undefined;
-  /** Orders with this metadata value, as in `metadata[channel]=pos`. */
-  metadata?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Orders with this metadata value, as in `metadata[channel]=pos`, or for a key with an ordered type in this
+   * range, as in `metadata[deliver_on][lte]=2026-12-24`.
+   */
+  metadata?: Readonly<Record<string, string | { gte?: string; gt?: string; lte?: string; lt?: string }>> | undefined;
   /** Whether the order has suspected duplicates. */
   has_suspected_duplicates?: boolean | undefined;
   /** Orders that changed in any way at or after this time. */
@@ -1964,8 +1970,11 @@ export interface ListCustomersQuery {
    * Text search. Each word must be the start of a word in the name, company, email address, phone number or tags.
    */
   q?: string | undefined;
-  /** Customers with this metadata value, as in `metadata[tier]=gold`. */
-  metadata?: Readonly<Record<string, string>> | undefined;
+  /**
+   * Customers with this metadata value, as in `metadata[tier]=gold`, or for a key with an ordered type in this
+   * range, as in `metadata[visits][gte]=3`.
+   */
+  metadata?: Readonly<Record<string, string | { gte?: string; gt?: string; lte?: string; lt?: string }>> | undefined;
   /** The time of creation, or a time range. */
   created_at?: Time | Range<Time> | undefined;
   /** Customers changed at or after this time, including metadata and orders. */

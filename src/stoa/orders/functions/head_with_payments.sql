@@ -1,6 +1,6 @@
 -- The head of an order that the previous release wrote, with the payments and refunds as records, and what follows from them. A
 -- payment or refund that it made without a record gets one: at in_moment by in_actor, or else when the order was placed. Applied
--- to its own result, it changes nothing. `orders/balances.py` computes the same in memory.
+-- to its own result, it changes nothing. `Figures` in `orders/state.py` computes the same in memory.
 CREATE FUNCTION head_with_payments(head text, lines text, in_moment text DEFAULT NULL, in_actor text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE

@@ -6,6 +6,7 @@ from stoa.portal.stores import (
     import_corrections,
     install,
     locations,
+    metadata,
     order_actions,
     product_actions,
     search,
@@ -22,6 +23,7 @@ PAGES = (
     search.pages,
     import_corrections.pages,  # with those of imports
     locations.pages,
+    metadata.pages,
     settings.pages,
     audit.pages,
 )

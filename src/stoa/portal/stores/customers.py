@@ -9,15 +9,20 @@ from stoa.accounts.contract import Right
 from stoa.customers import queries
 from stoa.customers.contract import CUSTOMERS, Customer
 from stoa.customers.documents import only_shared
+from stoa.customers.rows import change_by_row
+from stoa.customers.save import load, save_or_refuse
+from stoa.events.outbox import Cause
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm, text
 from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import CUSTOMER_COLUMNS, Export, export_list
+from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for
 from stoa.portal.stores.orders import ORDER_LIST
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
 from stoa.rest.call import Call
+from stoa.rest.problems import NotFound
 from stoa.store_data.customer_erasure import erase_customer
 
 pages = Pages()
@@ -70,11 +75,31 @@ async def store_customer(visit: Visit) -> View:
     of_customer = {"customer_id": str(customer.id)}
     context: dict[str, Any] = {
         "customer": customer,
+        "definitions": (await definitions_for(visit)).of("customer"),
         "identifier": _identifier(customer),
         "addresses": paginate(visit, customer.addresses, "addresses", _ADDRESSES_PER_PAGE),
         "orders": await list_view(visit, ORDER_LIST, sorts=NEWEST, fixed=of_customer, rows=_RECENT_ORDERS),
     }
     return View("stores/customer.html", context)
+
+
+@pages.form("/stores/{handle}/customers/{customer_id:int}/metadata", on=store_customer)
+async def change_customer_metadata(visit: Visit, form: MetadataForm) -> Redirect:
+    customer_id = visit.path_param("customer_id")
+
+    async def work(call: Call) -> Any:
+        [before] = await load(call.db, call.store_id, ids=[customer_id]) or [None]
+        if before is None:
+            raise NotFound
+        row = {"metadata": call.store.definitions.read("customer", form.changes)}
+        after = change_by_row(before, row, None, call.store)
+        cause = Cause(None, call.request_id, call.person_id)
+        return await save_or_refuse(call.db, call.store_id, call.store.digits, [after], cause)
+
+    change = Change("customer.changed", f"customer:{customer_id}", form.fields("/metadata"), {"metadata": form.shown})
+    done = await carry_out(visit, form, change, work)
+    url = f"{ROOT}/stores/{visit.store.handle}/customers/{customer_id}"
+    return Redirect(url, "Saved." if done else REPEATED, "good" if done else "warn")
 
 
 @pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer, right=Right.OWN)

@@ -18,6 +18,7 @@ from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import Slice, paginate
 from stoa.portal.kit.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.metadata_forms import MetadataForm
 from stoa.portal.stores.order_forms import (
     ACTIONS,
     Action,
@@ -144,3 +145,17 @@ def _action(visit: Visit) -> Action:
 
 def _url(visit: Visit) -> str:
     return f"{ROOT}/stores/{visit.store.handle}/orders/{visit.path_param('order_id')}"
+
+
+@pages.form("/stores/{handle}/order-metadata/{order_id:int}", on=store_order)
+async def change_order_metadata(visit: Visit, form: MetadataForm) -> Redirect:
+    order_id = visit.path_param("order_id")
+
+    async def work(call: Call) -> Any:
+        call.patch = {"metadata": call.store.definitions.read("order", form.changes)}
+        return await update_order(call, order_id, convert(call.patch, OrderChanges, digits=call.store.digits))
+
+    change = Change("order.changed", f"order:{order_id}", form.fields("/metadata"), {"metadata": form.shown})
+    done = await carry_out(visit, form, change, work)
+    url = f"{ROOT}/stores/{visit.store.handle}/orders/{order_id}"
+    return Redirect(url, "Saved." if done else REPEATED, "good" if done else "warn")

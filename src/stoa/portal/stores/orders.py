@@ -13,6 +13,7 @@ from stoa.portal.kit.list_view import NEWEST, ListSource, ListView, list_view, p
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
+from stoa.portal.stores.metadata_forms import definitions_for
 from stoa.portal.stores.order_forms import possible_actions
 from stoa.portal.stores.queries import ORDER_NUMBER
 
@@ -71,6 +72,7 @@ async def store_order(visit: Visit) -> View:
         "refunds": paginate(visit, order.refunds[::-1], "refunds", _RECORDS_PER_PAGE),
         "units": sum(line.quantity for line in order.line_items),
         "timeline": timeline,
+        "definitions": (await definitions_for(visit)).of("order"),
     }
     return View("stores/order.html", context)
 

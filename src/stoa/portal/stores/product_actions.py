@@ -14,6 +14,7 @@ from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import paginate
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for
 from stoa.portal.stores.order_forms import Line
 from stoa.portal.stores.products import find_product, pages
 from stoa.portal.stores.writes import REPEATED, Change, carry_out, whole
@@ -61,6 +62,7 @@ async def edit_product(visit: Visit) -> View:
     variants = paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE)
     context: dict[str, Any] = {
         "product": product,
+        "definitions": (await definitions_for(visit)).of("product"),
         "seen": _digest(product),
         "variants": variants,
         "own_prices": variants.total > 1 or any(each.price is not None for each in variants.items),
@@ -91,6 +93,22 @@ async def change_product(visit: Visit, form: ProductForm) -> Redirect:
 
     detail = {"price": form.price, "status": form.status}
     done = await carry_out(visit, form, Change("product.changed", f"product:{product_id}", fields, detail), work)
+    return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
+
+
+@pages.form("/stores/{handle}/products/{product_id:int}/metadata", on=edit_product)
+async def change_product_metadata(visit: Visit, form: MetadataForm) -> Redirect:
+    product_id = visit.path_param("product_id")
+
+    async def work(call: Call) -> Any:
+        data = {"metadata": call.store.definitions.read("product", form.changes)}
+        body = {"items": [{"op": "update", "id": product_id, "data": data}]}
+        return await batch_products(call, convert(body, ProductBatch, digits=call.store.digits))
+
+    change = Change(
+        "product.changed", f"product:{product_id}", form.fields("/items/0/data/metadata"), {"metadata": form.shown}
+    )
+    done = await carry_out(visit, form, change, work)
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
 
 

@@ -11,6 +11,7 @@ from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import PRODUCT_COLUMNS, Export, export_list
+from stoa.portal.stores.metadata_forms import definitions_for
 from stoa.products import queries
 from stoa.products.contract import Product
 from stoa.products.queries import GET, PRODUCTS
@@ -54,6 +55,7 @@ async def store_product(visit: Visit) -> View:
     variants = paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE)
     context = {
         "product": product,
+        "definitions": (await definitions_for(visit)).of("product"),
         "levels": await _levels(visit, [variant.id for variant in variants.items]),
         "variants": variants,
         "ledger": await list_view(visit, _LEDGER, sorts=NEWEST, fixed=of_product, rows=_RECENT_MOVEMENTS),

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from stoa.access.definitions import with_definitions
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.queries import CLAIM_FORM, CLAIMED_FORM
 from stoa.db.query import Executor
@@ -46,7 +47,7 @@ class Change(msgspec.Struct, frozen=True):
 
 async def store_call(visit: Visit) -> Call:
     """A call by the signed-in person; as in the API, a suspended or closed store refuses every change."""
-    store: Store = await STORE_BY_HANDLE.one(visit.db, visit.store.handle)
+    store: Store = await with_definitions(visit.db, await STORE_BY_HANDLE.one(visit.db, visit.store.handle), None)
     if store.status != "active":
         raise FormError({"": f"This store is {visit.store.status}. Nothing was changed."})
     call = Call(visit.db, store, NamedPerson(visit.me.account_id, visit.me.name), visit.request_id, "")

@@ -1,0 +1,1 @@
+"""Checks what is published."""
