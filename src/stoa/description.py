@@ -53,8 +53,10 @@ def openapi() -> dict[str, Any]:
 def _add_code_samples(paths: dict[str, dict[str, Any]]) -> None:
     samples = code_samples()
     for operation in (each for methods in paths.values() for each in methods.values()):
-        if found := samples.get(operation["operationId"]):
-            operation["x-codeSamples"] = found
+        tasks: list[dict[str, Any]] = operation.get("x-tasks", [])
+        for name, shown in ((operation["operationId"], operation), *((each["name"], each) for each in tasks)):
+            if found := samples.get(name):
+                shown["x-codeSamples"] = found
 
 
 def _examples() -> Examples:

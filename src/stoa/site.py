@@ -78,11 +78,19 @@ def refusal_response(request: Request, refusal: Refusal) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 404 and request.url.path.startswith(_DOCUMENTATION):
-        return not_found(request)
+    if status == 404 and _wants_page(request):
+        return await not_found(request)
     headers: Mapping[str, str] = (error.headers or {}) if isinstance(error, HTTPException) else {}
     refusal: Refusal = MethodNotAllowed() if status == 405 else NotFound("There is no page at this URL.")
-    return problem_response(request, refusal, **headers)
+    return problem_response(request, refusal, **headers, Vary="Accept")
+
+
+def _wants_page(request: Request) -> bool:
+    """Whether the caller is a browser. At the documentation, callers that do not say what they accept are browsers too."""
+    accepted = request.headers.get("accept", "*/*")
+    if request.method not in ("GET", "HEAD"):
+        return False
+    return "text/html" in accepted or ("*/*" in accepted and request.url.path.startswith(_DOCUMENTATION))
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:

@@ -1,7 +1,7 @@
 """The app file and its deploy tokens in a browser: upload, compare, apply, and a token that is shown once."""
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 
 from tests.browser.conftest import NewPage, PortalService
 from tests.browser.test_user_journeys import sign_up
@@ -23,7 +23,7 @@ async def test_a_developer_uploads_the_file_and_creates_a_deploy_token(
     await page.goto(f"{app}/file")
     await check_looks(page, "app file")
     text = (await page.locator("#app-file").inner_text()).replace('"Stock sync"', '"Stock copy"')
-    upload = {"name": "stoa.app.toml", "mimeType": "application/toml", "buffer": text.encode()}
+    upload: FilePayload = {"name": "stoa.app.toml", "mimeType": "application/toml", "buffer": text.encode()}
     await page.get_by_label("Or the file itself").set_input_files(upload)
     await page.get_by_role("button", name="Compare").click()
     await expect(page.get_by_role("heading", name="What the file changes")).to_be_visible()

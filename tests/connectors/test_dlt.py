@@ -43,7 +43,7 @@ def load(account: Account, folder: Path, overlap_s: int, program: str = LOAD) ->
     variables = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
-        "XDG_DATA_HOME": str(folder),  # otherwise dlt writes to /var if the user is root
+        "DLT_DATA_DIR": str(folder / "state"),  # otherwise all runs of root share the state in /var
         "PYTHONPATH": str(CONNECTOR),
         "SOURCES__STOA__BASE_URL": base_url(account),
         "SOURCES__STOA__CLIENT_ID": account.client_id,
@@ -105,4 +105,4 @@ async def test_the_example_runs_as_written(service: Service, tmp_path: Path) -> 
         await api.post("/products", json={"name": "Mug", "price": "5.00"})
     output = load(account, tmp_path, 60, (CONNECTOR / "example.py").read_text())
     assert "products: 1 rows" in output
-    assert list(tmp_path.rglob("stoa.duckdb"))
+    assert list(tmp_path.rglob("stoa.duckdb")), output

@@ -30,7 +30,7 @@ async def test_the_loser_of_a_race_for_a_key_learns_the_winner(
     body = change if method == "PATCH" else {"email": "other@example.com", **change}
     digits = shop.store.digits
     async with shop.db.transaction() as db:
-        person = customer_from_row(WANTED, shop.app_id, digits)
+        person = customer_from_row(WANTED, shop.app_id, shop.store)
         [won] = await save(db, shop.store_id, digits, [person], Cause(shop.app_id, "req_tests"))
         losing = asyncio.create_task(shop.client.request(method, address, json=body))
         await until_somebody_waits(shop.db)

@@ -78,7 +78,7 @@ async def test_two_files_with_the_same_customers_in_opposite_order_do_not_deadlo
 
 
 async def put_person(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
-    customer = customer_from_row(row, shop.app_id, shop.store.digits)
+    customer = customer_from_row(row, shop.app_id, shop.store)
     await save_customers(db, shop.store_id, shop.store.digits, [customer], Cause(shop.app_id, "req_tests"))
 
 

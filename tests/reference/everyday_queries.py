@@ -47,7 +47,7 @@ EVERYDAY: list[tuple[str, set[str]]] = [
     ("product options", {"products"}),
     ("sku", {"products", "list_variants", "update_variants"}),
     ("barcode", {"products", "list_variants"}),
-    ("metafields", {"products", "customers", "update_customer_metadata"}),
+    ("metafields", {"metadata", "products", "customers", "update_customer_metadata"}),
     ("bulk update prices", {"update_variants", "batch_products"}),
     ("csv import", {"imports"}),
     ("stock levels", {"inventory", "list_inventory"}),

@@ -94,6 +94,70 @@ async def test_a_request_is_tried_with_a_token_that_the_console_fetched(account:
     assert complaints == []
 
 
+async def test_child_fields_unfold_inside_their_row_by_keyboard(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
+    complaints = complaints_of(page)
+    await page.goto(account.service.url + "/docs/orders/refund_order")
+    row = page.locator("dl[data-in=body] > div", has=page.locator("dt > code", has_text="refund")).first
+    await row.get_by_role("button", name="Show child fields").focus()
+    await page.keyboard.press("Enter")
+    await expect(row.locator(".nest").first).to_contain_text("shipping_amount")
+    await row.locator(".nest").get_by_role("button", name="Show child fields").first.press("Enter")
+    await expect(row.locator(".nest .nest")).to_contain_text("quantity")
+    await row.get_by_role("button", name="Hide child fields").first.press("Enter")
+    await expect(row.locator(".nest")).to_have_count(0)
+    assert complaints == []
+
+
+async def test_the_requests_of_a_guide_have_tabs_that_follow_one_choice(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
+    complaints = complaints_of(page)
+    await page.goto(account.service.url + "/docs/guides/payments")
+    first, second = (page.locator(".tabbed").nth(index) for index in (0, 1))
+    await first.get_by_role("tab", name="HTTP").focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await expect(first.get_by_role("tab", name="Python")).to_have_attribute("aria-selected", "true")
+    await expect(first.locator("pre")).to_contain_text("client.orders.create(")
+    await expect(second.locator("pre")).to_contain_text("client.orders.update_status(")
+    silent = await (await browser.new_context(java_script_enabled=False)).new_page()
+    await silent.goto(account.service.url + "/docs/guides/payments")
+    await silent.locator(".tabbed summary").filter(has_text="TypeScript").first.click()
+    await expect(silent.locator(".tabbed pre:visible").nth(1)).to_contain_text("new Client(")
+    assert complaints == []
+
+
+async def test_the_theme_is_switched_in_place_and_remembered(account: Account, browser: Browser) -> None:
+    page = await (await browser.new_context(color_scheme="light")).new_page()
+    complaints = complaints_of(page)
+    await page.goto(account.service.url + "/docs/guides/money")
+    await page.evaluate("scrollTo(0, 400)")
+    await page.get_by_role("button", name="Dark theme").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 27)"
+    await expect(page.get_by_role("button", name="Dark theme")).to_have_attribute("aria-pressed", "true")
+    for address in ("/docs/orders/create_order", "/problems/rate_limited"):
+        response = await page.goto(account.service.url + address)
+        assert response is not None
+        assert 'data-theme="dark"' in await response.text(), "the first paint has the right colors"
+    await page.get_by_role("button", name="Automatic theme").click()  # this page has no script for it
+    await expect(page.locator("html")).to_have_attribute("data-theme", "system")
+    assert page.url.endswith("/problems/rate_limited")
+    assert complaints == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+async def test_no_code_is_clipped(account: Account, browser: Browser, width: int) -> None:
+    page = await (await browser.new_context(viewport={"width": width, "height": 900})).new_page()
+    for address in ("/docs/guides/webhooks", "/docs/guides/quickstart", "/docs/orders/update_order_status", "/docs"):
+        await page.goto(account.service.url + address)
+        clipped = await page.locator("pre").evaluate_all(
+            "(found) => found.filter((pre) => pre.checkVisibility() && pre.scrollWidth > pre.clientWidth).map((pre) => pre.textContent)"
+        )
+        assert clipped == [], address
+
+
 async def test_the_search_box_needs_only_the_keyboard(account: Account, browser: Browser) -> None:
     page = await (await browser.new_context(viewport={"width": 1280, "height": 860})).new_page()
     complaints = complaints_of(page)

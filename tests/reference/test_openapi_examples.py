@@ -61,7 +61,8 @@ def test_every_response_has_an_example(endpoint: Endpoint) -> None:
 
 
 def test_every_example_belongs_to_an_operation_or_a_resource() -> None:
-    assert set(RESPONSES) <= {endpoint.name for endpoint in WITH_RESPONSE}
+    tasks = {task.name for endpoint in WITH_RESPONSE for task in endpoint.tasks}
+    assert set(RESPONSES) <= {endpoint.name for endpoint in WITH_RESPONSE} | tasks
     assert set(RESOURCES) <= {"Problem"} | {
         endpoint.resource.__name__ for endpoint in WITH_RESPONSE if endpoint.resource
     }

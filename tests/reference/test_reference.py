@@ -127,14 +127,53 @@ def test_a_sample_response_shows_every_required_field(operation: Operation) -> N
 
 
 @each_operation
-def test_the_page_of_an_operation_shows_every_schema_it_refers_to(operation: Operation) -> None:
-    root = at(DOCUMENT.addresses[operation.operation_id])
-    for name in DOCUMENT.named_by(operation.schemas):
-        section = root.by_id(f"schema-{name}")
+def test_the_page_of_an_operation_links_to_every_object_and_can_unfold_it(operation: Operation) -> None:
+    address = DOCUMENT.addresses[operation.operation_id]
+    group = address.rpartition("/")[0]
+    named = DOCUMENT.named_by(operation.schemas)
+    if not named:
+        return
+    unfolded = {each.attributes["data-object"]: each.text for each in at(address).by_id("objects").all("dl", "rows")}
+    for name in named:
+        assert at(address).by_id(f"schema-{name}").links() == [f"{group}#schema-{name}"]
+        section = at(group).by_id(f"schema-{name}")
         if name.startswith(SPARSE):
             assert section.links() == [f"#schema-{name}", f"#schema-{name.removeprefix(SPARSE)}"]
             continue
-        assert all(field in section.text for field in DOCUMENT.components.schemas[name].get("properties", {}))
+        for text in (section.text, unfolded[name]):
+            assert all(field in text for field in DOCUMENT.components.schemas[name].get("properties", {}))
+    for button in at(address).all("button", "unfold"):
+        assert button.attributes["data-of"].removeprefix(SPARSE) in unfolded
+
+
+@each_operation
+def test_an_introduction_is_short_and_the_rest_has_structure(operation: Operation) -> None:
+    for each in (operation, *operation.by_task):
+        introduction, *points = re.split(r"\n\s*\n|\n(?=- )", each.description)
+        assert len(introduction.split()) <= 60, introduction
+        assert all(point.startswith("- ") for point in points)
+        assert all(len(point.split()) <= 85 for point in points), points
+
+
+def test_what_callers_do_with_the_status_of_an_order_has_pages_of_its_own() -> None:
+    orders = next(group for group in DOCUMENT.groups if group.name == "Orders")
+    assert len(orders.operations) == 11
+    menu = [each.summary for each in orders.entries]
+    at_ = menu.index("Change the status of an order")
+    assert menu[at_ + 1 : at_ + 4] == ["Take a payment", "Ship an order", "Refund an order"]
+    for task, field in (("take_payment", "payment"), ("ship_order", "tracking"), ("refund_order", "refund")):
+        root = at(f"/docs/orders/{task}")
+        section = root.by_id(task)
+        assert section.attributes["data-method"] == "PUT"
+        assert section.attributes["data-path"].endswith("/orders/{order_id}/status")
+        assert field in json.loads(section.attributes["data-body"])
+        shown = [each.all("code")[0].text for each in section.all("dl") if each.attributes.get("data-in") == "body"]
+        assert shown, "the body shows the fields of the task"
+        assert "/docs/orders/update_order_status" in root.links()
+        for language in ("curl", "Python", "TypeScript", "PHP"):
+            assert language in section.text
+        for address in ("/docs", f"/docs/orders/{task}", "/docs/orders"):
+            assert f"/docs/orders/{task}" in at(address).links()
 
 
 def test_no_pattern_is_shown_to_people() -> None:

@@ -9,6 +9,7 @@ from tests.support.shops import MUG, PERSON, SHIRT, Shop
 from stoa.customers.bodies import NewCustomer
 from stoa.customers.rows import change_by_row
 from stoa.customers.rules import new_customer
+from stoa.rest.call import Store
 from stoa.rest.problems import ValidationFailed
 
 READ_ONLY = "read_only_field"
@@ -131,7 +132,7 @@ async def test_items_of_a_batch_report_read_only_fields_with_all_other_faults(sh
 def test_a_row_of_customers_reports_a_foreign_id_with_all_other_faults() -> None:
     customer = new_customer(NewCustomer(email="ada@example.com"), {}, None)
     with pytest.raises(ValidationFailed) as refused:
-        change_by_row(customer, {"id": 9, "first_name": 7}, None, 2)
+        change_by_row(customer, {"id": 9, "first_name": 7}, None, Store(1, "demo", "Demo", "USD", "active"))
     assert {fault.pointer: fault.code for fault in refused.value.faults} == {
         "/id": READ_ONLY,
         "/first_name": "invalid_type",

@@ -43,6 +43,23 @@ async def test_an_unknown_page_returns_a_problem_document(shop: Shop, path: str,
     assert answer.headers["x-request-id"] == answer.json()["request_id"]
 
 
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/stores/x/nothing", "/docs/nothing", "/problems/nothing", "/oauth/nothing"]
+)
+async def test_a_browser_gets_a_page_at_an_unknown_address(shop: Shop, path: str) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "accept-encoding": "gzip"}
+    answer = await shop.service.get(path, headers=browser)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "Page not found" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["content-encoding"] == "gzip"
+    assert "Accept" in answer.headers["vary"].replace("Accept-Encoding", "")
+    program = await shop.service.get(path, headers={"accept": "application/json"})
+    assert (program.status_code, program.headers["content-type"]) == (404, "application/problem+json")
+    sent = await shop.service.post(path, headers=browser)
+    assert sent.headers["content-type"] == "application/problem+json"
+
+
 async def test_pages_limit_methods_and_headers(shop: Shop) -> None:
     assert (await shop.service.post("/live")).json()["code"] == "method_not_allowed"
     answer = await shop.service.get("/live", headers=[(f"x-{n}", "1") for n in range(101)])

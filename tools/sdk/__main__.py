@@ -9,6 +9,7 @@ from typing import Any
 
 from stoa.description import openapi_bytes
 from tools.sdk.airbyte import manifest
+from tools.sdk.samples.guides import generate as generate_guide_samples
 from tools.sdk.samples.writing import generate as generate_samples
 from tools.sdk.typescript.writing import generate as generate_typescript
 from tools.sdk.writing import generate
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 CLIENT, TYPESCRIPT = ROOT / "sdk/python/src/stoa_client", ROOT / "sdk/typescript/src/generated"
 AIRBYTE = ROOT / "connectors/airbyte/manifest.yaml"
 SAMPLES = ROOT / "src/stoa/openapi_examples/code_samples.json"
+GUIDE_SAMPLES = ROOT / "src/stoa/guides/samples.json"
 
 
 def modules() -> dict[str, str]:
@@ -58,6 +60,7 @@ def main() -> None:
     expected |= {TYPESCRIPT / name: text for name, text in typescript_modules().items()}
     expected[SAMPLES] = generate_samples(description())
     expected[AIRBYTE] = manifest(AIRBYTE.read_text(), description())
+    expected[GUIDE_SAMPLES] = generate_guide_samples(description())
     stale = {file: text for file, text in expected.items() if not _same(file, text)}
     if "--check" in sys.argv:
         if stale:

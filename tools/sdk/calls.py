@@ -257,7 +257,7 @@ def documentation(operation: Operation, usual: set[str], raises: str = "Raises")
     parts = [spec["summary"].rstrip(".") + "."]
     description = spec.get("description", "")
     if description.rstrip(".") != spec["summary"].rstrip("."):
-        parts.append(" ".join(description.split()))
+        parts += [" ".join(block.split()) for block in re.split(r"\n\s*\n|\n(?=- )", description)]
     scope = next((scope for each in spec.get("security", []) for scope in each.get("app", [])), None)
     raised = [class_of(code) for code in sorted(operation.codes - usual)]
     last = f"Requires the scope `{scope}`." if scope else ""

@@ -12,6 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from stoa.guides.library import pictures
+from stoa.guides.samples import samples_of
 
 _PAGE = re.compile(r"(?:\./|guides/)?([\w-]+)\.md(#[\w-]+)?\Z")
 _PICTURE = re.compile(r"(?:\./)?([\w-]+)\.svg\Z")
@@ -140,6 +141,10 @@ def served_address(href: str, names: Sequence[str]) -> str | None:
     return f"/docs/guides/{page[1]}{page[2] or ''}" if page and page[1] in names else None
 
 
+def _code(label: str, text: str) -> str:
+    return f'<pre tabindex="0" role="group" aria-label="{escape(label)}"><code>{escape(text)}</code></pre>'
+
+
 class _Renderer(RendererHTML):
     """Headings link to themselves, tables scroll, and code blocks have a caption."""
 
@@ -167,11 +172,19 @@ class _Renderer(RendererHTML):
         token = tokens[idx]
         language = token.info.strip().split(" ")[0]
         label = _LANGUAGES.get(language, language.capitalize())
-        return (
-            f'<figure class="card {escape(language)}"><figcaption>{escape(label)}</figcaption>'
-            f'<pre tabindex="0" role="group" aria-label="{escape(label)}"><code>{escape(token.content)}</code></pre>'
+        figure = (
+            f'<figure class="card {escape(language)}"><figcaption>{escape(label)}</figcaption>{_code(label, token.content)}'
             "</figure>\n"
         )
+        others = samples_of(token.content) if language == "http" else {}
+        if not others:
+            return figure
+        # The script turns the others into tabs of the first card.
+        programs = "".join(
+            f'<details class="card request alternative"><summary>{name}</summary>{_code(name, text)}</details>\n'
+            for name, text in others.items()
+        )
+        return f'<div class="tabbed">{figure}{programs}</div>\n'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return self.fence(tokens, idx, options, env)

@@ -53,12 +53,16 @@ _WAIT = re.compile(rb"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])""")
 async def create_product_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import products from a file.
 
-    Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
-    `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A file has at
-    most 100,000 rows and 100 MB. Each row is a merge patch of the product that it identifies, and is applied exactly once;
-    rows with `stock` also require `inventory:write`, and set it at the location that `location` beside it names, otherwise
-    the total of all locations. The response is sent when the file is stored; send `Prefer: wait=10` to
-    wait up to 10 seconds for the result. The guide on imports describes each column.
+    Each row of the file is a merge patch of the product that it identifies, and is applied exactly once. The guide on
+    imports describes each column.
+
+    - **Formats.** NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
+      `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted.
+    - **Limits.** A file has at most 100,000 rows and 100 MB.
+    - **Stock.** Rows with `stock` also require `inventory:write`, and set it at the location that `location` beside it
+      names, otherwise the total of all locations.
+    - **Result.** The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the
+      result.
     """
     return await accept(call, PRODUCTS, body)
 
@@ -67,10 +71,13 @@ async def create_product_import(call: Call, body: Upload) -> Accepted[Import]:
 async def get_product_import(call: Call, import_id: str) -> One[Import]:
     """Get the progress of an import, or its report.
 
-    JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
-    `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
-    the file again. Reports are kept for 30 days. Only the app that made the import can read its rows; other apps get the
-    job without the errors of rows.
+    Only the app that made the import can read its rows; other apps get the job without the errors of rows. Reports are
+    kept for 30 days.
+
+    - JSON returns the job with its counts and first errors.
+    - `Accept: application/x-ndjson` returns the report on every row.
+    - `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and
+      upload the file again.
     """
     return await import_response(call, PRODUCTS, import_id)
 
@@ -87,11 +94,14 @@ async def get_product_import(call: Call, import_id: str) -> One[Import]:
 async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
     """Import customers from a file.
 
-    Send NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such as
-    `address.city` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted. A file has at
-    most 100,000 rows and 100 MB. Each row is a merge patch of the customer that it identifies, and is applied exactly once.
-    The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide
-    on customers describes each column.
+    Each row of the file is a merge patch of the customer that it identifies, and is applied exactly once. The guide on
+    customers describes each column.
+
+    - **Formats.** NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such
+      as `address.city` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is accepted.
+    - **Limits.** A file has at most 100,000 rows and 100 MB.
+    - **Result.** The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the
+      result.
     """
     return await accept(call, CUSTOMERS, body)
 
@@ -102,10 +112,13 @@ async def create_customer_import(call: Call, body: Upload) -> Accepted[Import]:
 async def get_customer_import(call: Call, import_id: str) -> One[Import]:
     """Get the progress of an import of customers, or its report.
 
-    JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report on every row.
-    `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and upload
-    the file again. Reports are kept for 30 days. The data of an erased customer is removed from them. Only the app that
-    made the import can read its rows; other apps get the job without the errors of rows.
+    Only the app that made the import can read its rows; other apps get the job without the errors of rows. Reports are
+    kept for 30 days. The data of an erased customer is removed from them.
+
+    - JSON returns the job with its counts and first errors.
+    - `Accept: application/x-ndjson` returns the report on every row.
+    - `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the rows and
+      upload the file again.
     """
     return await import_response(call, CUSTOMERS, import_id)
 

@@ -51,14 +51,18 @@ async def list_inventory(call: Call, query: ListQuery) -> Page[StockLevel]:
 async def adjust_inventory(call: Call, body: Adjustments) -> Batch[LedgerEntry]:
     """Set, adjust or transfer stock.
 
-    Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the stock on hand at a
-    location, `adjust` adds to it or subtracts from it, and `transfer` moves available units to `to_location`. With
-    `compare_quantity`, an item applies only if exactly that quantity is on hand at the location. Available stock never falls
-    below 0 at any location, except at `default` if the variant allows backorders or is not tracked. A transfer writes two
-    ledger entries, of which the result contains the first. The result of each
-    item contains its ledger entry; an item that changes nothing is `unchanged` and has none. With `mode: atomic` (the
-    default) one failed item means that no item is applied; with `mode: independent` each item is applied by itself, and
-    the status is 207 if any failed.
+    Applies up to 500 items in the given order; several items can name the same variant. The result of each item
+    contains its ledger entry; an item that changes nothing is `unchanged` and has none.
+
+    - **Kinds.** `set` replaces the stock on hand at a location, `adjust` adds to it or subtracts from it, and
+      `transfer` moves available units to `to_location`. A transfer writes two ledger entries, of which the result
+      contains the first.
+    - **Conditions.** With `compare_quantity`, an item applies only if exactly that quantity is on hand at the
+      location.
+    - **Bounds.** Available stock never falls below 0 at any location, except at `default` if the variant allows
+      backorders or is not tracked.
+    - **Failures.** With `mode: atomic` (the default) one failed item means that no item is applied; with `mode:
+      independent` each item is applied by itself, and the status is 207 if any failed.
     """
     return await only_outcome(call, adjust_all(call.db, [(call, body)]))
 

@@ -26,7 +26,7 @@ from stoa.openapi_examples.products import shirt
 from stoa.orders import examples
 from stoa.orders.allocation import settle
 from stoa.orders.amounts import change_amounts, new_amounts
-from stoa.orders.bodies import NewCopy, NewOrder, NewRefund, OrderChanges, Portion
+from stoa.orders.bodies import NewCopy, NewOrder, NewPayment, NewRefund, OrderChanges, Portion
 from stoa.orders.documents import document_of, likeness, traits_of
 from stoa.orders.draft import Offers, price, snapshot
 from stoa.orders.duplicates import copy_of
@@ -43,7 +43,7 @@ from stoa.orders.events import (
 from stoa.orders.expiry import REASON
 from stoa.orders.fulfillments import deliver, track
 from stoa.orders.line_items import LineChanges
-from stoa.orders.payments import Occasion, change_payment
+from stoa.orders.payments import Occasion, change_payment, pay
 from stoa.orders.queries import Offer
 from stoa.orders.refunds import refund
 from stoa.orders.rules import change_status
@@ -55,6 +55,7 @@ from stoa.rest.patch import merge
 ORDER_ID, NUMBER, LINE_ID, COMMENT_ID = 512, 1042, 1801, 9120
 PATH_PARAMETERS = {"order_id": ORDER_ID, "line_item_id": LINE_ID}
 _SOURCE = {"app_id": APP_ID, "name": APP_NAME}
+_REFUND_OF_A_UNIT = {**examples.REFUND, "line_items": [{"line_item_id": LINE_ID, "quantity": 1}]}
 _OCCASION = Occasion(UPDATED_AT, Actor("app", APP_ID))
 
 
@@ -81,6 +82,9 @@ def responses() -> Responses:
     return {
         "update_order": one(_order(_changed(), version=2)),
         "update_order_status": one(_order(_paid(), version=2)),
+        "take_payment": one(_order(_partly_paid(), version=2)),
+        "ship_order": one(_order(_all_shipped(), version=3)),
+        "refund_order": one(_order(_refunded_shipping(), version=3)),
         "add_order_products": one(_order(_extended(), version=2)),
         "update_order_product": one(_order(_with_changed_line(), version=2)),
         "duplicate_order": one(_order(_copied()), skipped_line_items=[]),
@@ -189,6 +193,22 @@ def _paid() -> OrderState:
     return order
 
 
+def _partly_paid() -> OrderState:
+    order, sent = _placed(), examples.PAYMENT["payment"]
+    body = convert(sent, NewPayment, digits=STORE.digits)
+    occasion = msgspec.structs.replace(_OCCASION, method=body.method, external_id=body.external_id)
+    pay(order, body, occasion, STORE.digits)
+    return order
+
+
+def _all_shipped() -> OrderState:
+    order, sent = _paid(), examples.SHIPMENT
+    settle(order)
+    change_status(order, sent["status"], [], UPDATED_AT, None)
+    track(order, sent["tracking"], UPDATED_AT, fulfillment_id=1, shipped_now=True)
+    return order
+
+
 def _held() -> OrderState:
     order = _placed()
     order.expires_at = UPDATED_AT
@@ -216,8 +236,12 @@ def _delivered() -> OrderState:
     return order
 
 
-def _refunded() -> OrderState:
-    order, sent = _paid(), {**examples.REFUND, "line_items": [{"line_item_id": LINE_ID, "quantity": 1}]}
+def _refunded_shipping() -> OrderState:
+    return _refunded(examples.REFUND)
+
+
+def _refunded(sent: dict[str, Any] = _REFUND_OF_A_UNIT) -> OrderState:
+    order = _paid()
     body = convert(sent, NewRefund, digits=STORE.digits)
     refund(order, body, msgspec.structs.replace(_OCCASION, reason=body.reason, note=body.note), STORE.digits)
     return order

@@ -63,17 +63,20 @@ async def list_orders(call: Call, query: ListQuery) -> Page[Order]:
 async def create_order(call: Call, body: NewOrder) -> Created[Order]:
     """Place an order and reserve its stock.
 
-    A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a `unit_price`; a custom
-    line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves all line items or none, by the priority
-    of the locations or at the given `location`; a draft reserves nothing. Discounts and taxes are sent as sums or itemized,
-    and must add up. Name the customer by `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by
-    email address or phone number, or creates it. Without `customers:read`, the order contains only what you send. With `dry_run=true`, Stoa
-    prices and checks the order and stores nothing: its ids, number and version are 0, and `meta.suspected_duplicates` lists
-    the orders that it may duplicate.
+    Stoa prices the order from the catalog and reserves all line items or none, by the priority of the locations or at
+    the given `location`; a draft reserves nothing.
 
-    With `historical: true` and the scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates,
-    status, payments, refunds and fulfillments, without any effect on stock, and without webhooks unless `send_events` is true. `items` has up to 100
-    of them, with at most 2,000 line items together, which are stored or refused one by one. The guide on moving a shop describes the fields.
+    - **Line items** name a variant by `variant_id` or `sku` and take its current price unless they have a
+      `unit_price`. A custom line item has a `name` and a `unit_price` instead, and no stock.
+    - **Amounts.** Discounts and taxes are sent as sums or itemized, and must add up.
+    - **Customer.** Send `customer_id`, which requires `customers:read`, or `customer`: Stoa finds it by email address
+      or phone number, or creates it. Without `customers:read`, the order contains only what you send.
+    - **Trial.** With `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version
+      are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
+    - **Orders of another shop.** With `historical: true` and the scope `orders:import`, Stoa stores an order as it
+      was, with its number, dates, status, payments, refunds and fulfillments, without any effect on stock, and without
+      webhooks unless `send_events` is true. `items` has up to 100 of them, with at most 2,000 line items together, which are
+      stored or refused one by one. The guide on moving a shop describes the fields.
     """
     return await only_outcome(call, place_all(call.db, [(call, body)]))
 

@@ -51,6 +51,8 @@ TRACKING: dict[str, Any] = {
     "url": "https://post.example.com/PP-11",
 }
 REFUND: dict[str, Any] = {"shipping_amount": "6.50", "reason": "Arrived late", "note": "Agreed by phone."}
+PAYMENT: dict[str, Any] = {"payment": {"amount": "50.00", "method": "card", "external_id": "pay-7781"}}
+SHIPMENT: dict[str, Any] = {"status": "shipped", "tracking": TRACKING}
 ADDED_LINES: dict[str, Any] = {"line_items": [{"sku": SMALL, "quantity": 1, "merge": True}]}
 LINE_CHANGES: dict[str, Any] = {
     "quantity": 1,

@@ -22,7 +22,7 @@ from stoa.orders.contract import (
 from stoa.orders.documents import actor_of, document_of, time_text
 from stoa.orders.endpoints import get_order
 from stoa.orders.events import Changes, differences, events_of
-from stoa.orders.examples import STATUS_CHANGE
+from stoa.orders.examples import PAYMENT, REFUND, SHIPMENT, STATUS_CHANGE
 from stoa.orders.fulfillments import deliver, track, untrack, void
 from stoa.orders.line_items import Allocation
 from stoa.orders.payments import Occasion, change_payment, pay
@@ -32,10 +32,36 @@ from stoa.orders.rules import change_status
 from stoa.orders.state import OrderState
 from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
-from stoa.rest.endpoint import One, Routes
+from stoa.rest.endpoint import One, Routes, Task
 from stoa.rest.problems import Fault, ValidationFailed, counted
 
 routes = Routes("Orders")
+TASKS = (
+    Task(
+        "take_payment",
+        "Take a payment",
+        "Record money that the customer paid: all that is due, a deposit, or a part. Stoa charges nobody: send what your payment "
+        "provider captured. `payment_status`, `amount_due` and `balance` follow. With an `external_id` or an `Idempotency-Key`, a "
+        "repeated request is not a second payment.",
+        PAYMENT,
+    ),
+    Task(
+        "ship_order",
+        "Ship an order",
+        "Move an order to `shipped` and record the tracking of the shipment. Without `line_items`, all units that are left are "
+        "shipped; with `line_items`, a part, and the status changes when the rest follows. Reserved stock leaves `on_hand`, and "
+        "`fulfillments` gets one entry.",
+        SHIPMENT,
+    ),
+    Task(
+        "refund_order",
+        "Refund an order",
+        "Record money that goes back to the customer: for units (`line_items`), for shipping (`shipping_amount`), or any `amount`, "
+        "at most what was paid. `refunds` and `payments` get one entry each. A refund returns no stock: send `status: returned` "
+        "with the units that come back.",
+        {"refund": REFUND},
+    ),
+)
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK_SKEW = timedelta(minutes=5)
 
@@ -45,26 +71,30 @@ _CLOCK_SKEW = timedelta(minutes=5)
     scope="orders:write",
     errors=[IllegalTransition, OrderNotPaid, PaymentAlreadyRecorded, RefundExceedsPayment, InsufficientStock],
     example=STATUS_CHANGE,
+    tasks=TASKS,
     repeats=True,  # a payment, a refund, or a part that is shipped or returned
 )
 async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
-    """Change the status of an order, record a payment, ship it, refund it, or several of these.
+    """Change the status of an order.
 
-    Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is released when
-    cancelled, and returns to `on_hand` when returned unless `restock` is false. With `line_items`, only a part is shipped or
-    returned, and the status changes when the rest follows. Shipped units can be returned with `line_items` in any status; an
-    order that is processing or cancelled keeps its status. If the order already has the status, nothing changes: 200, no new
-    version, no event.
+    One request can change the status, take a payment, ship, return and refund. If the order already has the status,
+    nothing changes: 200, no new version, no event.
 
-    Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces the tracking of
-    that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes the shipment: its units are reserved
-    again. The order is delivered when all are. A portion of `line_items` names the `location` that ships it or takes it
-    back.
-
-    `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit or a refund. `payment_status: paid`
-    records a payment of `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`, or `partially_refunded` with `amount_refunded`.
-    `payment_status`, `amount_due` and `balance` follow from the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an `Idempotency-Key` with a partial shipment: without
-    one, a repeated request is a second payment, refund or shipment.
+    - **Stock** follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed, is
+      released when cancelled, and returns to `on_hand` when returned unless `restock` is false.
+    - **Parts.** With `line_items`, only a part is shipped or returned, and the status changes when the rest follows. A
+      portion names the `location` that ships it or takes it back. Shipped units can be returned with `line_items` in
+      any status; an order that is processing or cancelled keeps its status.
+    - **Shipments.** Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking`
+      replaces the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
+      the shipment: its units are reserved again. The order is delivered when all are.
+    - **Payments.** `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit or a refund.
+      `payment_status: paid` records a payment of `amount_due`. `payment_status`, `amount_due` and `balance` follow
+      from the records.
+    - **Refunds.** `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`, or
+      `partially_refunded` with `amount_refunded`.
+    - **Retries.** Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an `Idempotency-Key`
+      with a partial shipment: without one, a repeated request is a second payment, refund or shipment.
     """
     _check_body(body)
     no_longer_suspected = await lock_suspects(call, order_id) if body.status == "cancelled" else []

@@ -72,9 +72,11 @@ async def get_product(call: Call, product_id: int) -> One[Product]:
 async def update_product(call: Call, product_id: int, body: ProductChanges) -> One[Product]:
     """Update a product by merge patch.
 
-    Variants have their own endpoints, so that omitting them never deletes them. When `options` change, the variants
-    follow: a value stays with its option, even if the option at the same position is renamed, and a new option starts with
-    its first value. An option can be removed only if the variants still differ, and a value only if no variant uses it.
+    Variants have their own endpoints, so that omitting them never deletes them.
+
+    - When `options` change, the variants follow: a value stays with its option, even if the option at the same
+      position is renamed, and a new option starts with its first value.
+    - An option can be removed only if the variants still differ, and a value only if no variant uses it.
     """
     return await only_outcome(call, update_all(call.db, [(call, product_id, body)]))
 
@@ -105,9 +107,11 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
 async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     """Create, update, upsert and delete up to 100 products.
 
-    An item names its product by `id`, `sku` or `external_id`; several of them must belong to the same product. `data` is a
-    new product, or a merge patch that can include `variants`; sending `stock` also requires `inventory:write`. A SKU changes
-    only in `variants`. With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
+    An item names its product by `id`, `sku` or `external_id`; several of them must belong to the same product.
+
+    - `data` is a new product, or a merge patch that can include `variants`; sending `stock` also requires
+      `inventory:write`. A SKU changes only in `variants`.
+    - With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
     """
     return await change_products(call, body)
 

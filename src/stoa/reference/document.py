@@ -53,6 +53,17 @@ class CodeSample(msgspec.Struct, frozen=True):
         return self.label or self.lang
 
 
+class Task(msgspec.Struct, frozen=True):
+    """What callers do with an operation that does several things."""
+
+    name: str
+    summary: str
+    description: str
+    example: dict[str, Any]
+    response: Any
+    code_samples: list[CodeSample] = msgspec.field(default_factory=list[CodeSample], name="x-codeSamples")
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     operation_id: str
     summary: str = ""
@@ -66,8 +77,45 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     declared_idempotent: bool = msgspec.field(default=True, name="x-idempotent")
     event_scope: str = msgspec.field(default="", name="x-required-scope")  # of an event
     code_samples: list[CodeSample] = msgspec.field(default_factory=list[CodeSample], name="x-codeSamples")
+    tasks: list[Task] = msgspec.field(default_factory=list[Task], name="x-tasks")
+    whole: "Operation | None" = None  # of a task, the operation with all its fields
     method: str = ""
     path: str = ""
+
+    @property
+    def by_task(self) -> "list[Operation]":
+        """The operation as each of its tasks uses it."""
+        return [self._for(task) for task in self.tasks]
+
+    def _for(self, task: Task) -> "Operation":
+        content = self.request_body.content if self.request_body else {}
+        body = Body(
+            {name: msgspec.structs.replace(media, example=task.example) for name, media in content.items()},
+            required=True,
+        )
+        responses = {
+            status: msgspec.structs.replace(
+                response,
+                content={
+                    name: msgspec.structs.replace(media, example=task.response)
+                    for name, media in response.content.items()
+                },
+            )
+            if status in self.successes
+            else response
+            for status, response in self.responses.items()
+        }
+        return msgspec.structs.replace(
+            self,
+            operation_id=task.name,
+            summary=task.summary,
+            description=task.description,
+            request_body=body,
+            responses=responses,
+            code_samples=task.code_samples,
+            tasks=[],
+            whole=self,
+        )
 
     @property
     def idempotent(self) -> bool:
@@ -154,6 +202,11 @@ class Group(msgspec.Struct, frozen=True):
     name: str
     description: str
     operations: list[Operation]
+
+    @property
+    def entries(self) -> list[Operation]:
+        """What the menu lists: each operation, followed by its tasks."""
+        return [each for operation in self.operations for each in (operation, *operation.by_task)]
 
     @property
     def slug(self) -> str:

@@ -24,7 +24,7 @@ def texts(document: Document, guides: Mapping[str, Guide], changelog: Guide) -> 
         f"/docs/guides/{name}": partial(_guide, guide, list(guides)) for name, guide in guides.items()
     }
     for group in document.groups:
-        for each in group.operations:
+        for each in group.entries:
             found[group.address_of(each)] = partial(_operation, each, group, document)
     for event in document.events:
         found[event.address] = partial(_event, event, document)
@@ -44,8 +44,7 @@ def llms_text(document: Document, guides: Mapping[str, Guide], origin: str) -> s
     for group in document.groups:
         lines += ["", f"## {group.name}", ""]
         lines += [
-            line(each.summary, f"{group.address_of(each)}.md", f"{each.method} {each.path}")
-            for each in group.operations
+            line(each.summary, f"{group.address_of(each)}.md", f"{each.method} {each.path}") for each in group.entries
         ]
     lines += ["", "## Events", ""]
     lines += [line(event.name, f"{event.address}.md", event.summary) for event in document.events]

@@ -90,9 +90,10 @@ def _body(operation: Operation, document: Document) -> BodyView | None:
     if body is None:
         return None
     schema = next(iter(body.content.values())).schema
-    return BodyView(
-        body.required,
-        list(body.content),
-        kind(schema) if reference(usual_body(schema)) else [],
-        list(schema_rows(document.resolved(usual_body(schema)), document)),
-    )
+    rows = list(schema_rows(document.resolved(usual_body(schema)), document))
+    if operation.whole is not None:  # a task shows the fields that it uses
+        used = next(iter(body.content.values())).example
+        return BodyView(
+            body.required, list(body.content), [], [row for row in rows if row.name.partition(".")[0] in used]
+        )
+    return BodyView(body.required, list(body.content), kind(schema) if reference(usual_body(schema)) else [], rows)

@@ -13,14 +13,14 @@ from stoa.reference.document import EVENTS_ADDRESS, Document, Event, Group, Oper
 from stoa.reference.fields import parameter_groups, schema_rows
 from stoa.reference.guide import rendered_guide
 from stoa.reference.operation import operation_view, schema_views
-from stoa.reference.rendering import SYSTEM_THEME, render
+from stoa.reference.rendering import render
 from stoa.reference.samples import CONTINUED, pretty, sample_path
 from stoa.reference.search import Hit
 
 _SCRIPTS = ("code.js", "page.js", "contents.js")
 _ASSETS = {
     "reference.css": ("text/css", ("base.css", "page.css", "guide.css", "console.css")),
-    "reference.js": ("text/javascript", _SCRIPTS),
+    "reference.js": ("text/javascript", (*_SCRIPTS, "guide.js")),
     "operation.js": ("text/javascript", (*_SCRIPTS, "console.js", "connection.js", "store_ids.js")),
     # The portal loads these two as well.
     "search.css": ("text/css", ("search.css",)),
@@ -41,11 +41,6 @@ def asset(name: str) -> tuple[bytes, str] | None:
     media, parts = _ASSETS[name]
     folder = files("stoa.reference") / "assets"
     return b"\n".join((folder / part).read_bytes() for part in parts), media
-
-
-def themed(page: str, theme: str) -> str:
-    """The page with the theme that the reader has chosen."""
-    return page.replace(f'data-theme="{SYSTEM_THEME}"', f'data-theme="{theme}"', 1) if theme else page
 
 
 @cache
@@ -76,7 +71,7 @@ def pages(document: Document, guides: Mapping[str, Guide]) -> Pages:
         found[f"/docs/guides/{guide.name}"] = partial(_guide, guide, document, guides, shared)
     for group in document.groups:
         found[group.address] = partial(_group, group, document, shared)
-        for operation in group.operations:
+        for operation in group.entries:
             found[group.address_of(operation)] = partial(_operation, operation, group, document, shared)
     if document.events:
         found[EVENTS_ADDRESS] = partial(_events, document, shared)
@@ -108,7 +103,7 @@ def _search_frame() -> tuple[str, str]:
 
 @cache
 def not_found_page() -> str:
-    """The page for an address below `/docs` at which there is nothing."""
+    """The page for an address at which there is nothing."""
     shared = _common(document(), guides())
     return render("not_found.html", **_at(shared, "", "Page not found", "There is no page at this URL."))
 
@@ -159,7 +154,7 @@ def _operation(operation: Operation, group: Group, document: Document, shared: M
     return render(
         "operation.html",
         **_at(shared, here, operation.summary, f"{operation.method} {operation.path}"),
-        **_neighbors([(group.address_of(each), each.summary) for each in group.operations], here),
+        **_neighbors([(group.address_of(each), each.summary) for each in group.entries], here),
         view=operation_view(operation, group, document),
     )
 

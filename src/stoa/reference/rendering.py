@@ -18,6 +18,7 @@ _ICON = (
 )
 _CODE = re.compile(r"`([^`]+)`")
 _EMPHASIS = re.compile(r"\*([^\s*](?:[^*]*[^\s*])?)\*")
+_LABEL = re.compile(r"\*\*(.+?)\*\*(.*)", re.DOTALL)
 SYSTEM_THEME = "system"  # for readers who have chosen no theme
 
 
@@ -43,9 +44,24 @@ def breakable(text: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Paragraphs of inline text."""
+    """Paragraphs and lists of inline text."""
     blocks = [block.strip() for block in re.split(r"\n\s*\n", text)]
-    return Markup("\n").join(Markup("<p>{}</p>").format(inline(block)) for block in blocks if block)
+    return Markup("\n").join(_block(block) for block in blocks if block)
+
+
+def _block(text: str) -> Markup:
+    if not text.startswith("- "):
+        return Markup("<p>{}</p>").format(inline(text))
+    items = [_labeled(item) for item in re.split(r"(?:\A|\n)- ", text) if item]
+    return Markup('<ul class="points">{}</ul>').format(
+        Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
+    )
+
+
+def _labeled(text: str) -> Markup:
+    """An item of a list, which may begin with a **label**."""
+    found = _LABEL.match(text)
+    return Markup("<b>{}</b>{}").format(inline(found[1]), inline(found[2])) if found else inline(text)
 
 
 def inline(text: str) -> Markup:

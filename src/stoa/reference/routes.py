@@ -1,29 +1,28 @@
 """The routes of the documentation: pages, search, Markdown, and the description of the API in several formats."""
 
-import gzip
-import hashlib
 import html
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cache
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from stoa.access.addresses import ServiceUrls, base_url
 from stoa.description import openapi_32_bytes, openapi_bytes
 from stoa.guides.library import changelog, guides, pictures
 from stoa.reference import markdown, page, postman
+from stoa.reference.content import Content
 from stoa.reference.fault_codes import FAULT_CODES
 from stoa.reference.kept import Kept, kept
 from stoa.reference.sample_store import DEMO, SampleStore
 from stoa.reference.search import MOST_CHARACTERS, Index
 from stoa.reference.search_entries import ErrorText, entries
-from stoa.rest.headers import accepts_gzip
+from stoa.reference.theme import choose, theme_of, themed
 from stoa.rest.problems import Refusal
 
 SAFE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -37,30 +36,6 @@ _HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1
 _MOST_PAGES, _MOST_COLLECTIONS, _MOST_SEARCHES = 256, 8, 64
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Content(msgspec.Struct, frozen=True):
-    """A document of this release, which changes only with a release."""
-
-    body: bytes
-    gzipped: bytes
-    digest: str
-    media: str
-
-    @classmethod
-    def of(cls, body: bytes, media: str) -> "Content":
-        return cls(body, gzip.compress(body, compresslevel=6, mtime=0), hashlib.sha256(body).hexdigest()[:16], media)
-
-    def response(self, request: Request, headers: Mapping[str, str]) -> Response:
-        """The content in the encoding that the caller accepts, or 304 if the caller has it."""
-        zipped = accepts_gzip(dict(request.headers.raw))
-        vary = f"Accept-Encoding, {headers['Vary']}" if "Vary" in headers else "Accept-Encoding"
-        sent = {**headers, "ETag": f'"{self.digest}-gzip"' if zipped else f'"{self.digest}"', "Vary": vary}
-        if self.digest in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=sent)
-        if zipped:
-            return Response(self.gzipped, headers={**sent, "Content-Encoding": "gzip"}, media_type=self.media)
-        return Response(self.body, headers=sent, media_type=self.media)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -95,12 +70,15 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
         if address.endswith(".md"):
             content = await _markdown(address.removesuffix(".md"), await place_of(request))
             return content.response(request, {**SAFE, **_SHORTLY})
-        content = await _page(address, _theme(request), await place_of(request))
-        return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
+        return _shown(request, await _page(address, theme_of(request), await place_of(request)))
 
     async def problem(request: Request) -> Response:
-        found = await _problem(request.path_params["code"], (await place_of(request)).in_html)
-        return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
+        return _shown(
+            request, await _problem(request.path_params["code"], theme_of(request), (await place_of(request)).in_html)
+        )
+
+    async def theme(request: Request) -> Response:
+        return await choose(request, secure=f"{public_url or request.url.scheme}:".startswith("https:"))
 
     return [
         Route("/openapi.json", serving(_description)),
@@ -111,6 +89,7 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
         Route("/docs", reference),
         Route("/docs/search", _search),
         Route("/docs/search.json", _suggestions),
+        Route("/docs/theme", theme, methods=["POST"]),
         Route("/docs/assets/{asset}", _asset),
         Route("/docs/guides/{name}.svg", _picture),
         Route("/docs/{page:path}", reference),
@@ -118,9 +97,18 @@ def routes(public_url: str, store: SampleStore) -> list[Route]:
     ]
 
 
-def not_found(request: Request) -> Response:
-    """The page for an unknown address below `/docs`."""
-    return HTMLResponse(page.themed(page.not_found_page(), _theme(request)), 404, headers=_PAGE)
+def _shown(request: Request, content: Content) -> Response:
+    return content.response(request, {**_PAGE, **_SHORTLY, "Vary": "Cookie"})
+
+
+async def not_found(request: Request) -> Response:
+    """The page for an unknown address."""
+    return (await _not_found(theme_of(request))).response(request, {**_PAGE, "Vary": "Accept, Cookie"}, 404)
+
+
+@kept(len(("", "light", "dark")))
+def _not_found(theme: str) -> Content:
+    return Content.page(themed(page.not_found_page(), theme))
 
 
 @kept(_MOST_COLLECTIONS)
@@ -168,8 +156,7 @@ def _rendered(address: str) -> str:
 
 @kept(_MOST_PAGES)
 def _page(address: str, theme: str, place: Place) -> Content:
-    text = _placed(page.themed(_rendered(address), theme), place.in_html)
-    return Content.of(text.encode(), "text/html; charset=utf-8")
+    return Content.page(_placed(themed(_rendered(address), theme), place.in_html))
 
 
 @kept(_MOST_PAGES)
@@ -185,12 +172,6 @@ def _placed(text: str, place: Place) -> str:
     declared = page.document().origin
     named = text.replace(base_url(declared, DEMO), base_url(declared, place.store))
     return named.replace(declared, place.origin) if place.origin else named
-
-
-def _theme(request: Request) -> str:
-    """The theme that the reader chose in the portal."""
-    chosen = request.cookies.get("stoa_theme") or request.cookies.get("__Host-stoa_theme", "")
-    return chosen if chosen in ("light", "dark") else ""
 
 
 @cache
@@ -214,25 +195,23 @@ def _query(request: Request) -> str:
 
 
 @kept(_MOST_SEARCHES)
-def _found_page(query: str) -> str:
-    return page.search_page(query, index().search(query, _MOST_HITS) if query else [])
+def _found_page(query: str, theme: str) -> Content:
+    return Content.page(themed(page.search_page(query, index().search(query, _MOST_HITS) if query else []), theme))
 
 
 @kept(_MOST_SEARCHES)
-def _found_suggestions(query: str) -> bytes:
+def _found_suggestions(query: str) -> Content:
     hits = index().search(query, _MOST_SUGGESTIONS) if query else []
-    return msgspec.json.encode({"query": query, "results": hits})
+    return Content.of(msgspec.json.encode({"query": query, "results": hits}), _JSON)
 
 
 async def _search(request: Request) -> Response:
-    found = await _found_page(_query(request))
-    return HTMLResponse(page.themed(found, _theme(request)), headers=_PAGE)
+    return _shown(request, await _found_page(_query(request), theme_of(request)))
 
 
 async def _suggestions(request: Request) -> Response:
     """The results for the search box."""
-    body = await _found_suggestions(_query(request))
-    return Response(body, media_type=_JSON, headers={**SAFE, **_SHORTLY})
+    return (await _found_suggestions(_query(request))).response(request, {**SAFE, **_SHORTLY})
 
 
 @cache
@@ -247,17 +226,22 @@ async def _asset(request: Request) -> Response:
     return _asset_content(request.path_params["asset"]).response(request, {**SAFE, **_FIVE_MINUTES})
 
 
-async def _picture(request: Request) -> Response:
-    found = pictures().get(request.path_params["name"])
+@cache
+def _picture_content(name: str) -> Content:
+    found = pictures().get(name)
     if found is None:
         raise HTTPException(404)
+    return Content.of(found, "image/svg+xml")
+
+
+async def _picture(request: Request) -> Response:
     # A picture has its own inline styles, and loads nothing.
     policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-    return Response(found, media_type="image/svg+xml", headers={**SAFE, **_FIVE_MINUTES, **policy})
+    return _picture_content(request.path_params["name"]).response(request, {**SAFE, **_FIVE_MINUTES, **policy})
 
 
 @kept(_MOST_PAGES)
-def _problem(code: str, place: Place) -> str:
+def _problem(code: str, theme: str, place: Place) -> Content:
     kind = Refusal.known.get(code)
     if kind is not None:
         text = page.problem(kind.code, kind.status, kind.title, inspect.getdoc(kind) or "", kind.retryable)
@@ -265,4 +249,4 @@ def _problem(code: str, place: Place) -> str:
         text = page.fault(code, FAULT_CODES[code])
     else:
         raise HTTPException(404)
-    return _placed(text, place)
+    return Content.page(_placed(themed(text, theme), place))

@@ -55,7 +55,7 @@ def _entries(
     yield from _of_guide(changelog, "/docs/changelog", "Changelog", weight=0.7)
     for group in document.groups:
         yield Entry(kind="Reference", title=group.name, address=group.address, text=group.description, weight=0.9)
-        for operation in group.operations:
+        for operation in group.entries:
             yield _of_operation(operation, group)
     yield Entry(
         kind="Reference",

@@ -83,9 +83,9 @@ TOPICS: Mapping[str, str] = {
     f"{_GUIDES}/order-lifecycle#find-orders": "search orders; order by number; orders by date; filter orders; unfulfilled orders",
     f"{_GUIDES}/payments": "authorize and capture; capture payment; mark as paid; charge; partial payment; transactions; payment status; "
     "deposit; balance; outstanding; overpaid; paid",
-    f"{_GUIDES}/refunds-returns-fulfillments#refund": "refund; refunds; partial refund; refund an order; money back; credit note; chargeback",
+    f"{_GUIDES}/refunds-returns-fulfillments#refund": "refund; refunds; partial refund; money back; credit note; chargeback",
     f"{_GUIDES}/refunds-returns-fulfillments#return": "returns; rma; return label; exchange; restock",
-    f"{_GUIDES}/refunds-returns-fulfillments#ship": "fulfillment; partial shipment; ship an order; fulfill order; split shipment; mark as shipped; "
+    f"{_GUIDES}/refunds-returns-fulfillments#ship": "fulfillment; partial shipment; fulfill order; split shipment; mark as shipped; "
     "partial fulfillment; dispatch",
     f"{_GUIDES}/refunds-returns-fulfillments#track-and-deliver": "tracking number; tracking url; carrier; delivered; shipping label; track shipment",
     f"{_GUIDES}/duplicates": "duplicate order; fraud; same order twice",
@@ -93,6 +93,7 @@ TOPICS: Mapping[str, str] = {
     f"{_GUIDES}/customers#erase-a-customer": "privacy; ccpa; delete customer; personal data; right to be forgotten; data request; redact; anonymize",
     f"{_GUIDES}/customers#marketing-consents": "newsletter; opt in; email marketing; accepts marketing; consent; unsubscribe",
     f"{_GUIDES}/customers#metadata": "metafields; meta fields; custom fields; custom attributes; private metadata; customer tags; notes",
+    f"{_GUIDES}/metadata": "metafields; meta fields; custom fields; custom attributes; custom data",
     f"{_GUIDES}/webhooks": "webhooks; callbacks; notifications; push notifications; order paid event; event topics; listen to events",
     f"{_GUIDES}/webhooks#verify-signatures": "webhook secret; hmac; signing secret; validate webhook; signature verification; svix; standard webhooks",
     f"{_GUIDES}/webhooks#retry-policy": "webhook retry; webhook retries; webhook timeout; failed webhook; webhook failed",
@@ -108,7 +109,10 @@ TOPICS: Mapping[str, str] = {
     "/docs/products/create_product": "add product; new product; add a product",
     "/docs/products/adjust_inventory": "set stock; update stock; update inventory; stock transfer; set inventory",
     "/docs/products/list_inventory": "stock levels; inventory levels; get stock",
-    "/docs/orders/update_order_status": "cancel order; fulfill order; capture payment; order status",
+    "/docs/orders/update_order_status": "cancel order; order status",
+    "/docs/orders/refund_order": "refund; refund order; money back; partial refund",
+    "/docs/orders/ship_order": "fulfill; fulfill order; mark as shipped; tracking number; create fulfillment",
+    "/docs/orders/take_payment": "capture payment; mark as paid; charge; record payment; pay an order",
     "/docs/orders/create_order": "place order; new order; draft order",
     "/docs/customers/erase_customer": "delete customer; anonymize customer",
 }  # fmt: skip

@@ -76,6 +76,15 @@ class Deprecation(msgspec.Struct, frozen=True):
     guide: str
 
 
+class Task(msgspec.Struct, frozen=True):
+    """What callers do with an operation that does several things; the documentation has a page for each."""
+
+    name: str  # such as `refund_order`, unique among tasks and operations
+    summary: str
+    description: str
+    example: Mapping[str, Any]
+
+
 class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One operation of the API, as declared."""
 
@@ -110,6 +119,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     )
     longest_wait_s: int = 0  # how long `Prefer: wait` may defer the response to accepted work, which is then 200
     repeats: bool = False  # the same request sent again with another idempotency key has a further effect
+    tasks: tuple[Task, ...] = ()
     bodies: Mapping[str, type[Any]] = {}  # other bodies, each by the member that marks it; `items` marks a batch
 
     @cached_property
@@ -215,6 +225,7 @@ class Routes:
         longest_wait_s: int = 0,
         repeats: bool = False,
         bodies: Mapping[str, type[Any]] | None = None,
+        tasks: Sequence[Task] = (),
     ) -> Callable[[Handler], Handler]:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
@@ -260,6 +271,7 @@ class Routes:
                     primary=primary,
                     longest_wait_s=longest_wait_s,
                     repeats=repeats or method == "POST",
+                    tasks=tuple(tasks),
                     bodies=bodies or {},
                 )
             )

@@ -260,13 +260,14 @@ CREATE INDEX app_subscriptions_unapplied_idx ON app_subscriptions (id) WHERE (ap
 COMMENT ON TABLE app_subscriptions IS 'global';
 
 CREATE TABLE apps (
-    id         bigint DEFAULT nextval('app_ids'::regclass) NOT NULL,
-    client_id  text NOT NULL,
-    name       text NOT NULL,
-    scopes     text[] NOT NULL,
-    status     text DEFAULT 'active'::text NOT NULL,
-    created_at timestamptz DEFAULT now() NOT NULL,
-    updated_at timestamptz DEFAULT now() NOT NULL,
+    id                   bigint DEFAULT nextval('app_ids'::regclass) NOT NULL,
+    client_id            text NOT NULL,
+    name                 text NOT NULL,
+    scopes               text[] NOT NULL,
+    status               text DEFAULT 'active'::text NOT NULL,
+    created_at           timestamptz DEFAULT now() NOT NULL,
+    updated_at           timestamptz DEFAULT now() NOT NULL,
+    metadata_definitions text DEFAULT '[]'::text NOT NULL,
     CONSTRAINT apps_pkey PRIMARY KEY (id),
     CONSTRAINT apps_client_id_key UNIQUE (client_id),
     CONSTRAINT apps_status_check CHECK (status = ANY (ARRAY['active'::text, 'suspended'::text, 'deleted'::text]))
@@ -354,6 +355,7 @@ ALTER TABLE customers
     ALTER COLUMN shown SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
+CREATE INDEX customers_comparable_idx ON customers USING gin (comparable_terms(terms));
 CREATE INDEX customers_created_at_idx ON customers (store_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX customers_email_consent_idx ON customers (store_id, email_consent, id) WHERE ((deleted_at IS NULL) AND (email_consent IS NOT NULL));
 CREATE UNIQUE INDEX customers_email_key ON customers (store_id, email_key) WHERE (deleted_at IS NULL);
@@ -876,6 +878,7 @@ ALTER TABLE orders
     ALTER COLUMN person SET STATISTICS 0,
     ALTER COLUMN tail SET STATISTICS 0,
     ALTER COLUMN terms SET STATISTICS 0;
+CREATE INDEX orders_comparable_idx ON orders USING gin (comparable_terms(terms));
 CREATE INDEX orders_created_at_idx ON orders (store_id, created_at, id);
 CREATE INDEX orders_customer_idx ON orders (store_id, customer_id, placed_at) WHERE (customer_id IS NOT NULL);
 CREATE INDEX orders_due_idx ON orders (expires_at, store_id, id) WHERE (expires_at IS NOT NULL);
@@ -952,6 +955,7 @@ CREATE TABLE product_terms (
 ALTER TABLE product_terms
     ALTER COLUMN store_id SET (n_distinct = 1),
     ALTER COLUMN terms SET STATISTICS 0;
+CREATE INDEX product_terms_comparable_idx ON product_terms USING gin (comparable_terms(terms));
 CREATE INDEX product_terms_idx ON product_terms USING gin (terms);
 COMMENT ON TABLE product_terms IS 'store';
 
@@ -1225,17 +1229,18 @@ CREATE TABLE store_hosts (
 COMMENT ON TABLE store_hosts IS 'global';
 
 CREATE TABLE stores (
-    id                 bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
-    handle             text NOT NULL,
-    name               text NOT NULL,
-    currency           text NOT NULL,
-    status             text DEFAULT 'active'::text NOT NULL,
-    timezone           text DEFAULT 'UTC'::text NOT NULL,
-    locale             text DEFAULT 'en-US'::text NOT NULL,
-    locations          text DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]'::text NOT NULL,
-    created_at         timestamptz DEFAULT now() NOT NULL,
-    updated_at         timestamptz DEFAULT now() NOT NULL,
-    prices_include_tax boolean DEFAULT false NOT NULL,
+    id                   bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
+    handle               text NOT NULL,
+    name                 text NOT NULL,
+    currency             text NOT NULL,
+    status               text DEFAULT 'active'::text NOT NULL,
+    timezone             text DEFAULT 'UTC'::text NOT NULL,
+    locale               text DEFAULT 'en-US'::text NOT NULL,
+    locations            text DEFAULT '[{"code":"default","name":"Default","address":null,"priority":0,"active":true}]'::text NOT NULL,
+    created_at           timestamptz DEFAULT now() NOT NULL,
+    updated_at           timestamptz DEFAULT now() NOT NULL,
+    prices_include_tax   boolean DEFAULT false NOT NULL,
+    metadata_definitions text DEFAULT '[]'::text NOT NULL,
     CONSTRAINT stores_pkey PRIMARY KEY (id),
     CONSTRAINT stores_handle_key UNIQUE (handle),
     CONSTRAINT stores_handle_check CHECK (handle ~ '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'::text),

@@ -21,12 +21,15 @@ LANGUAGES: tuple[tuple[dict[str, str], Callable[[Request], str]], ...] = (
 
 
 def generate(description: Mapping[str, Any]) -> str:
-    """The samples by operationId, one on each line."""
+    """The samples by operationId, or by the name of a task, one on each line."""
     document = read(dict(description))
     called = {each.id: each for each in reversed(operations(description))}  # the first method of each operation
     entries: list[str] = []
-    for operation in document.operations:
-        request = Request(operation, document, called[operation.operation_id])
+    documented = [
+        (each, called[shown.operation_id]) for shown in document.operations for each in (shown, *shown.by_task)
+    ]
+    for operation, method in documented:
+        request = Request(operation, document, method)
         samples = [json.dumps({**kind, "source": write(request)}, ensure_ascii=False) for kind, write in LANGUAGES]
         entries.append(f'  "{operation.operation_id}": [\n    ' + ",\n    ".join(samples) + "\n  ]")
     return "{\n" + ",\n".join(entries) + "\n}\n"

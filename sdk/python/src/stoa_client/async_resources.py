@@ -75,13 +75,20 @@ class AsyncProductsImports(AsyncImportJobs):
     ) -> Any:
         """Import products from a file.
 
-        Send NDJSON (one product on each line, with nested variants), CSV (with a header row and columns such as
-        `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is
-        accepted. A file has at most 100,000 rows and 100 MB. Each row is a merge patch of the product that it
-        identifies, and is applied exactly once; rows with `stock` also require `inventory:write`, and set it at
-        the location that `location` beside it names, otherwise the total of all locations. The response is sent
-        when the file is stored; send `Prefer: wait=10` to wait up to 10 seconds for the result. The guide on
-        imports describes each column.
+        Each row of the file is a merge patch of the product that it identifies, and is applied exactly once.
+        The guide on imports describes each column.
+
+        - **Formats.** NDJSON (one product on each line, with nested variants), CSV (with a header row and
+        columns such as `option.Color` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items.
+        gzip is accepted.
+
+        - **Limits.** A file has at most 100,000 rows and 100 MB.
+
+        - **Stock.** Rows with `stock` also require `inventory:write`, and set it at the location that
+        `location` beside it names, otherwise the total of all locations.
+
+        - **Result.** The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10
+        seconds for the result.
 
         Requires the scope `products:write`. Raises TooManyImports, TooManyRows.
         """
@@ -128,10 +135,15 @@ class AsyncProductsImports(AsyncImportJobs):
     ) -> Any:
         """Get the progress of an import, or its report.
 
-        JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
-        on every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors:
-        correct the rows and upload the file again. Reports are kept for 30 days. Only the app that made the
-        import can read its rows; other apps get the job without the errors of rows.
+        Only the app that made the import can read its rows; other apps get the job without the errors of rows.
+        Reports are kept for 30 days.
+
+        - JSON returns the job with its counts and first errors.
+
+        - `Accept: application/x-ndjson` returns the report on every row.
+
+        - `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the
+        rows and upload the file again.
 
         Requires the scope `products:read`. Raises Gone, ReportNotVisible.
         """
@@ -692,14 +704,21 @@ class AsyncProductsInventory(AsyncResource):
     ) -> Batch[models.LedgerEntry]:
         """Set, adjust or transfer stock.
 
-        Applies up to 500 items in the given order; several items can name the same variant. `set` replaces the
-        stock on hand at a location, `adjust` adds to it or subtracts from it, and `transfer` moves available
-        units to `to_location`. With `compare_quantity`, an item applies only if exactly that quantity is on
-        hand at the location. Available stock never falls below 0 at any location, except at `default` if the
-        variant allows backorders or is not tracked. A transfer writes two ledger entries, of which the result
-        contains the first. The result of each item contains its ledger entry; an item that changes nothing is
-        `unchanged` and has none. With `mode: atomic` (the default) one failed item means that no item is
-        applied; with `mode: independent` each item is applied by itself, and the status is 207 if any failed.
+        Applies up to 500 items in the given order; several items can name the same variant. The result of each
+        item contains its ledger entry; an item that changes nothing is `unchanged` and has none.
+
+        - **Kinds.** `set` replaces the stock on hand at a location, `adjust` adds to it or subtracts from it,
+        and `transfer` moves available units to `to_location`. A transfer writes two ledger entries, of which
+        the result contains the first.
+
+        - **Conditions.** With `compare_quantity`, an item applies only if exactly that quantity is on hand at
+        the location.
+
+        - **Bounds.** Available stock never falls below 0 at any location, except at `default` if the variant
+        allows backorders or is not tracked.
+
+        - **Failures.** With `mode: atomic` (the default) one failed item means that no item is applied; with
+        `mode: independent` each item is applied by itself, and the status is 207 if any failed.
 
         Requires the scope `inventory:write`. Raises BatchFailed, InsufficientStock, StaleQuantity,
         TooManyItems.
@@ -916,10 +935,12 @@ class AsyncProducts(AsyncResource):
     ) -> Any:
         """Update a product by merge patch.
 
-        Variants have their own endpoints, so that omitting them never deletes them. When `options` change, the
-        variants follow: a value stays with its option, even if the option at the same position is renamed, and
-        a new option starts with its first value. An option can be removed only if the variants still differ,
-        and a value only if no variant uses it.
+        Variants have their own endpoints, so that omitting them never deletes them.
+
+        - When `options` change, the variants follow: a value stays with its option, even if the option at the
+        same position is renamed, and a new option starts with its first value.
+
+        - An option can be removed only if the variants still differ, and a value only if no variant uses it.
 
         Requires the scope `products:write`. Raises ExternalIdTaken, SkuTaken, VersionConflict.
         """
@@ -953,9 +974,12 @@ class AsyncProducts(AsyncResource):
         """Create, update, upsert and delete up to 100 products.
 
         An item names its product by `id`, `sku` or `external_id`; several of them must belong to the same
-        product. `data` is a new product, or a merge patch that can include `variants`; sending `stock` also
-        requires `inventory:write`. A SKU changes only in `variants`. With `mode: independent` each item is
-        applied by itself, and the status is 207 if any item failed.
+        product.
+
+        - `data` is a new product, or a merge patch that can include `variants`; sending `stock` also requires
+        `inventory:write`. A SKU changes only in `variants`.
+
+        - With `mode: independent` each item is applied by itself, and the status is 207 if any item failed.
 
         Requires the scope `products:write`. Raises BatchFailed, DuplicateVariant, ExternalIdTaken, SkuTaken,
         TooManyItems, VersionConflict.
@@ -1325,18 +1349,26 @@ class AsyncOrders(AsyncResource):
     ) -> Any:
         """Place an order and reserve its stock.
 
-        A line item names a variant by `variant_id` or `sku` and takes its current price unless it has a
-        `unit_price`; a custom line item has a `name` and a `unit_price` instead, and no stock. Stoa reserves
-        all line items or none, by the priority of the locations or at the given `location`; a draft reserves
-        nothing. Discounts and taxes are sent as sums or itemized, and must add up. Name the customer by
-        `customer_id`, which requires `customers:read`, or send `customer`: Stoa finds it by email address or
-        phone number, or creates it. Without `customers:read`, the order contains only what you send. With
-        `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number and version are 0,
-        and `meta.suspected_duplicates` lists the orders that it may duplicate. With `historical: true` and the
-        scope `orders:import`, Stoa stores an order of another shop as it was, with its number, dates, status,
-        payments, refunds and fulfillments, without any effect on stock, and without webhooks unless
-        `send_events` is true. `items` has up to 100 of them, with at most 2,000 line items together, which are
-        stored or refused one by one. The guide on moving a shop describes the fields.
+        Stoa prices the order from the catalog and reserves all line items or none, by the priority of the
+        locations or at the given `location`; a draft reserves nothing.
+
+        - **Line items** name a variant by `variant_id` or `sku` and take its current price unless they have a
+        `unit_price`. A custom line item has a `name` and a `unit_price` instead, and no stock.
+
+        - **Amounts.** Discounts and taxes are sent as sums or itemized, and must add up.
+
+        - **Customer.** Send `customer_id`, which requires `customers:read`, or `customer`: Stoa finds it by
+        email address or phone number, or creates it. Without `customers:read`, the order contains only what you
+        send.
+
+        - **Trial.** With `dry_run=true`, Stoa prices and checks the order and stores nothing: its ids, number
+        and version are 0, and `meta.suspected_duplicates` lists the orders that it may duplicate.
+
+        - **Orders of another shop.** With `historical: true` and the scope `orders:import`, Stoa stores an
+        order as it was, with its number, dates, status, payments, refunds and fulfillments, without any effect
+        on stock, and without webhooks unless `send_events` is true. `items` has up to 100 of them, with at most
+        2,000 line items together, which are stored or refused one by one. The guide on moving a shop describes
+        the fields.
 
         Requires the scope `orders:write`. Raises DuplicateOrderSuspected, ExternalIdTaken, InsufficientStock,
         NumberTaken, TooManyItems.
@@ -1484,21 +1516,30 @@ class AsyncOrders(AsyncResource):
         idempotency_key: str | None = None,
         **body: Unpack[inputs.StatusChange],
     ) -> Any:
-        """Change the status of an order, record a payment, ship it, refund it, or several of these.
+        """Change the status of an order.
 
-        Stock follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or completed,
-        is released when cancelled, and returns to `on_hand` when returned unless `restock` is false. With
-        `line_items`, only a part is shipped or returned, and the status changes when the rest follows. Shipped
-        units can be returned with `line_items` in any status; an order that is processing or cancelled keeps
-        its status. If the order already has the status, nothing changes: 200, no new version, no event. Each
-        request that ships units adds one entry to `fulfillments`. With `fulfillment_id`, `tracking` replaces
-        the tracking of that fulfillment (null removes it), `delivered` marks only that one, and `void` undoes
-        the shipment: its units are reserved again. The order is delivered when all are. A portion of
-        `line_items` names the `location` that ships it or takes it back. `payment` adds an entry to `payments`:
-        a deposit, a part, or what is due after an edit or a refund. `payment_status: paid` records a payment of
-        `amount_due`. `refund` adds an entry to `refunds` and to `payments`. So does the older form: `refunded`,
-        or `partially_refunded` with `amount_refunded`. `payment_status`, `amount_due` and `balance` follow from
-        the records. Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an
+        One request can change the status, take a payment, ship, return and refund. If the order already has the
+        status, nothing changes: 200, no new version, no event.
+
+        - **Stock** follows the status: it is reserved from `pending` on, leaves `on_hand` when shipped or
+        completed, is released when cancelled, and returns to `on_hand` when returned unless `restock` is false.
+
+        - **Parts.** With `line_items`, only a part is shipped or returned, and the status changes when the rest
+        follows. A portion names the `location` that ships it or takes it back. Shipped units can be returned
+        with `line_items` in any status; an order that is processing or cancelled keeps its status.
+
+        - **Shipments.** Each request that ships units adds one entry to `fulfillments`. With `fulfillment_id`,
+        `tracking` replaces the tracking of that fulfillment (null removes it), `delivered` marks only that one,
+        and `void` undoes the shipment: its units are reserved again. The order is delivered when all are.
+
+        - **Payments.** `payment` adds an entry to `payments`: a deposit, a part, or what is due after an edit
+        or a refund. `payment_status: paid` records a payment of `amount_due`. `payment_status`, `amount_due`
+        and `balance` follow from the records.
+
+        - **Refunds.** `refund` adds an entry to `refunds` and to `payments`. So does the older form:
+        `refunded`, or `partially_refunded` with `amount_refunded`.
+
+        - **Retries.** Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an
         `Idempotency-Key` with a partial shipment: without one, a repeated request is a second payment, refund
         or shipment.
 
@@ -1743,11 +1784,17 @@ class AsyncCustomersImports(AsyncImportJobs):
     ) -> Any:
         """Import customers from a file.
 
-        Send NDJSON (one customer on each line, with nested addresses), CSV (with a header row and columns such
-        as `address.city` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items. gzip is
-        accepted. A file has at most 100,000 rows and 100 MB. Each row is a merge patch of the customer that it
-        identifies, and is applied exactly once. The response is sent when the file is stored; send `Prefer:
-        wait=10` to wait up to 10 seconds for the result. The guide on customers describes each column.
+        Each row of the file is a merge patch of the customer that it identifies, and is applied exactly once.
+        The guide on customers describes each column.
+
+        - **Formats.** NDJSON (one customer on each line, with nested addresses), CSV (with a header row and
+        columns such as `address.city` and `metadata.tier`), or JSON `{"items":[...]}` with at most 1,000 items.
+        gzip is accepted.
+
+        - **Limits.** A file has at most 100,000 rows and 100 MB.
+
+        - **Result.** The response is sent when the file is stored; send `Prefer: wait=10` to wait up to 10
+        seconds for the result.
 
         Requires the scope `customers:write`. Raises TooManyImports, TooManyRows.
         """
@@ -1793,11 +1840,15 @@ class AsyncCustomersImports(AsyncImportJobs):
     ) -> Any:
         """Get the progress of an import of customers, or its report.
 
-        JSON returns the job with its counts and first errors. `Accept: application/x-ndjson` returns the report
-        on every row. `Accept: text/csv` returns the failed rows with two more columns that describe the errors:
-        correct the rows and upload the file again. Reports are kept for 30 days. The data of an erased customer
-        is removed from them. Only the app that made the import can read its rows; other apps get the job
-        without the errors of rows.
+        Only the app that made the import can read its rows; other apps get the job without the errors of rows.
+        Reports are kept for 30 days. The data of an erased customer is removed from them.
+
+        - JSON returns the job with its counts and first errors.
+
+        - `Accept: application/x-ndjson` returns the report on every row.
+
+        - `Accept: text/csv` returns the failed rows with two more columns that describe the errors: correct the
+        rows and upload the file again.
 
         Requires the scope `customers:read`. Raises Gone, ReportNotVisible.
         """
@@ -2098,11 +2149,16 @@ class AsyncWebhooksDeliveries(AsyncFeed):
     ) -> AsyncPages[Any]:
         """List deliveries, or read them as a feed.
 
-        The log covers 30 days, newest first, with every attempt and the response of the receiver.
-        `include=payload` adds the request body. A delivery whose event the token may not read shows neither
-        payload nor responses. If you filter by `event_id` and there is no delivery, `meta.not_sent` explains
-        why. With `after` the list becomes a feed: all deliveries after that sequence, oldest first, without
-        gaps, and whatever their status. `wait` keeps the request open until a new event arrives. Send the last
+        The log covers 30 days, newest first, with every attempt and the response of the receiver. A delivery
+        whose event the token may not read shows neither payload nor responses.
+
+        - **Payloads.** `include=payload` adds the request body.
+
+        - **Missing events.** If you filter by `event_id` and there is no delivery, `meta.not_sent` explains
+        why.
+
+        - **Feed.** With `after` the list has all deliveries after that sequence, oldest first, without gaps,
+        and whatever their status. `wait` keeps the request open until a new event arrives. Send the last
         `sequence`, or `meta.after`, as the next `after`. With `include=payload` each event also has the headers
         of a delivery, with a fresh signature.
 
@@ -2213,14 +2269,19 @@ class AsyncWebhooks(AsyncResource):
     ) -> Any:
         """Subscribe to events.
 
-        `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the
-        scope of their events in the token. `*` selects every event that the token may read; a token without
-        `scope` follows the installation, a narrowed one bounds the subscription for good. `filter` has the
-        grammar of list filters and applies to the resource, for example
-        `{"status":"cancelled","total[gte]":"100.00"}`. `changed` names fields: an update is sent only if one of
-        them changed. Without `url` nothing is sent, and you read the events from the feed. The response
-        contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
-        You receive every event that is committed after the response.
+        You receive every event that is committed after the response. The response contains `secret` only this
+        once; repeating the call with the same `Idempotency-Key` returns it again.
+
+        - **`events`** are names (`order.status_changed`), families (`order.*`) or `*`. Names and families
+        require the scope of their events in the token. `*` selects every event that the token may read; a token
+        without `scope` follows the installation, a narrowed one bounds the subscription for good.
+
+        - **`filter`** has the grammar of list filters and applies to the resource, for example
+        `{"status":"cancelled","total[gte]":"100.00"}`.
+
+        - **`changed`** names fields: an update is sent only if one of them changed.
+
+        - **`url`**: without it nothing is sent, and you read the events from the feed.
 
         Requires the scope `webhooks:write`. Raises TooManyWebhooks, WebhookExists.
         """
@@ -2303,12 +2364,18 @@ class AsyncWebhooks(AsyncResource):
     ) -> Any:
         """Change a subscription by merge patch.
 
-        `status: paused` keeps events without sending them. `status: active` resumes, also a disabled
+        A change of `url`, `events`, `filter`, `changed` or `headers` requires the scopes of the events in the
+        token, as a new subscription.
+
+        - **`status`**: `paused` keeps events without sending them. `active` resumes, also a disabled
         subscription: it sends all pending deliveries, or with `resume` only those of new events (`now`) or of
-        events since a time (`{"since":"..."}`). A new `url` also applies to pending deliveries. Responses never
-        contain the values of `headers`: omit a header, or send its asterisks back, to keep it. If the host of
-        `url` changes, all values are removed: send them again in the same call. A change of `url`, `events`,
-        `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
+        events since a time (`{"since":"..."}`).
+
+        - **`url`** also applies to pending deliveries. If its host changes, all values of `headers` are
+        removed: send them again in the same call.
+
+        - **`headers`**: responses never contain their values. Omit a header, or send its asterisks back, to
+        keep it.
 
         Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict, WebhookExists.
         """
@@ -2367,9 +2434,11 @@ class AsyncWebhooks(AsyncResource):
         """Send a signed sample event now.
 
         The result contains the response of the receiver, the duration of each step, and the signed text, so
-        that you can debug a signature that does not verify. A test has no sequence and no retries, and does not
-        appear in the delivery log. You can send ten tests at once, then one every two seconds. The token needs
-        the scope of the event.
+        that you can debug a signature that does not verify. The token needs the scope of the event.
+
+        - A test has no sequence and no retries, and does not appear in the delivery log.
+
+        - You can send ten tests at once, then one every two seconds.
 
         Requires the scope `webhooks:write`.
         """

@@ -160,8 +160,9 @@ function show(operation) {
   operation.code.replaceChildren(colored(sampleOf(operation, language)));
 }
 
-/* The rows of the schema that a link leads to; a sparse schema refers to another one instead. */
-const rowsOf = (link) => $(`[id="${link.hash.slice(1)}"] > .rows`);
+/* The rows of an object: in the template of an operation, or on the page. */
+const fieldsOf = (name) =>
+  $("#objects")?.content.querySelector(`[data-object="${name}"]`) ?? $(`[id="schema-${name}"] > .rows`);
 
 /* A section is enhanced when it comes near the viewport, so that a long page is as fast as a short one. */
 function enhance(section) {
@@ -187,7 +188,6 @@ function enhance(section) {
       code.replaceChildren(colored(here(code.textContent)));
     }
   }
-  for (const link of $$(".rows .ref", section)) if (rowsOf(link)) link.ariaExpanded = false;
 }
 
 const near = new IntersectionObserver(
@@ -198,19 +198,22 @@ const near = new IntersectionObserver(
 );
 for (const section of $$(".pair, .schema, .guide")) near.observe(section);
 
-/* A link to a schema unfolds the schema below the row; in a new tab, or without script, it is a plain link. */
+/* A button below a field unfolds the fields of its object, inside the row. */
 document.addEventListener("click", (event) => {
-  const link = event.target.closest(".rows .ref");
-  const source = link && rowsOf(link);
-  if (!source || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  const row = link.closest(".rows > div");
-  const open = $(`:scope > [data-of="${link.hash}"]`, row);
-  link.ariaExpanded = !open;
+  const button = event.target.closest(".unfold");
+  if (!button) return;
+  const name = button.dataset.of;
+  const row = button.closest(".rows > div");
+  const open = $(`:scope > [data-object-of="${name}"]`, row);
+  button.ariaExpanded = !open;
+  button.textContent = button.textContent.replace(/Show|Hide/, open ? "Show" : "Hide");
   if (open) return open.remove();
-  const rows = source.cloneNode(true);
+  const rows = (fieldsOf(name) ?? fieldsOf(name.replace("Sparse", ""))).cloneNode(true);
   for (const nested of $$(".nest", rows)) nested.remove();
   for (const target of $$("[id]", rows)) target.removeAttribute("id");
-  for (const inner of $$(".ref", rows)) if (rowsOf(inner)) inner.ariaExpanded = false;
-  row.append(h("dd", { className: "nest", "data-of": link.hash }, rows));
+  for (const inner of $$(".unfold", rows)) {
+    inner.ariaExpanded = false;
+    inner.textContent = inner.textContent.replace("Hide", "Show");
+  }
+  row.append(h("dd", { className: "nest", "data-object-of": name }, rows));
 });

@@ -113,6 +113,10 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any], examples: Examples) 
         operation["x-field-scopes"] = {f"/{'/'.join(path)}": scope for path, scope in endpoint.field_scopes}
     if endpoint.repeats and endpoint.method != "POST":  # of which nobody expects otherwise
         operation["x-idempotent"] = False
+    if endpoint.tasks:
+        operation["x-tasks"] = [
+            {**msgspec.to_builtins(task), "response": examples.responses[task.name]} for task in endpoint.tasks
+        ]
     if endpoint.deprecation is not None:
         operation["deprecated"] = True
     return operation

@@ -34,12 +34,15 @@ _PENDING = ("pending", "retrying")
 async def list_webhook_deliveries(call: Call, webhook_id: int, query: ListQuery) -> Page[Delivery]:
     """List deliveries, or read them as a feed.
 
-    The log covers 30 days, newest first, with every attempt and the response of the receiver. `include=payload` adds the
-    request body. A delivery whose event the token may not read shows neither payload nor responses. If you filter by `event_id` and there is no delivery, `meta.not_sent` explains why.
+    The log covers 30 days, newest first, with every attempt and the response of the receiver. A delivery whose event
+    the token may not read shows neither payload nor responses.
 
-    With `after` the list becomes a feed: all deliveries after that sequence, oldest first, without gaps, and whatever their
-    status. `wait` keeps the request open until a new event arrives. Send the last `sequence`, or `meta.after`, as the next
-    `after`. With `include=payload` each event also has the headers of a delivery, with a fresh signature.
+    - **Payloads.** `include=payload` adds the request body.
+    - **Missing events.** If you filter by `event_id` and there is no delivery, `meta.not_sent` explains why.
+    - **Feed.** With `after` the list has all deliveries after that sequence, oldest first, without gaps, and whatever
+      their status. `wait` keeps the request open until a new event arrives. Send the last `sequence`, or `meta.after`,
+      as the next `after`. With `include=payload` each event also has the headers of a delivery, with a fresh
+      signature.
     """
     return await deliveries_of(call, await found(call, webhook_id), query)
 

@@ -96,12 +96,16 @@ async def refuse_private_host(call: Call, body: NewWebhook | WebhookChanges, **_
 async def create_webhook(call: Call, body: NewWebhook) -> Created[Webhook]:
     """Subscribe to events.
 
-    `events` are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the scope of their
-    events in the token. `*` selects every event that the token may read; a token without `scope` follows the installation,
-    a narrowed one bounds the subscription for good. `filter` has the grammar of list filters and applies to the resource, for example
-    `{"status":"cancelled","total[gte]":"100.00"}`. `changed` names fields: an update is sent only if one of them changed. Without `url` nothing is sent, and you read the events from the feed.
-    The response contains `secret` only this once; repeating the call with the same `Idempotency-Key` returns it again.
-    You receive every event that is committed after the response.
+    You receive every event that is committed after the response. The response contains `secret` only this once;
+    repeating the call with the same `Idempotency-Key` returns it again.
+
+    - **`events`** are names (`order.status_changed`), families (`order.*`) or `*`. Names and families require the
+      scope of their events in the token. `*` selects every event that the token may read; a token without `scope`
+      follows the installation, a narrowed one bounds the subscription for good.
+    - **`filter`** has the grammar of list filters and applies to the resource, for example
+      `{"status":"cancelled","total[gte]":"100.00"}`.
+    - **`changed`** names fields: an update is sent only if one of them changed.
+    - **`url`**: without it nothing is sent, and you read the events from the feed.
     """
     kept = _checked(call, body, _SETTINGS)
     rules.check_scopes(body.events, Event.subscribable(), call.caller)
@@ -162,11 +166,15 @@ async def get_webhook(call: Call, webhook_id: int) -> One[Webhook]:
 async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> One[Webhook]:
     """Change a subscription by merge patch.
 
-    `status: paused` keeps events without sending them. `status: active` resumes, also a disabled subscription: it sends all
-    pending deliveries, or with `resume` only those of new events (`now`) or of events since a time (`{"since":"..."}`). A
-    new `url` also applies to pending deliveries. Responses never contain the values of `headers`: omit a header, or send
-    its asterisks back, to keep it. If the host of `url` changes, all values are removed: send them again in the same call.
-    A change of `url`, `events`, `filter`, `changed` or `headers` requires the scopes of the events in the token, as a new subscription.
+    A change of `url`, `events`, `filter`, `changed` or `headers` requires the scopes of the events in the token, as a
+    new subscription.
+
+    - **`status`**: `paused` keeps events without sending them. `active` resumes, also a disabled subscription: it
+      sends all pending deliveries, or with `resume` only those of new events (`now`) or of events since a time
+      (`{"since":"..."}`).
+    - **`url`** also applies to pending deliveries. If its host changes, all values of `headers` are removed: send them
+      again in the same call.
+    - **`headers`**: responses never contain their values. Omit a header, or send its asterisks back, to keep it.
     """
     row = await locked_to_change(call, webhook_id)
     call.check_version(row.version)

@@ -44,9 +44,11 @@ _TEST = NewTest(WebhookTest.name)
 async def send_webhook_test(call: Call, webhook_id: int, body: NewTest = _TEST) -> One[TestResult]:
     """Send a signed sample event now.
 
-    The result contains the response of the receiver, the duration of each step, and the signed text, so that you can debug
-    a signature that does not verify. A test has no sequence and no retries, and does not appear in the delivery log. You
-    can send ten tests at once, then one every two seconds. The token needs the scope of the event.
+    The result contains the response of the receiver, the duration of each step, and the signed text, so that you can
+    debug a signature that does not verify. The token needs the scope of the event.
+
+    - A test has no sequence and no retries, and does not appear in the delivery log.
+    - You can send ten tests at once, then one every two seconds.
     """
     name = body.event
     row = await found(call, webhook_id)
