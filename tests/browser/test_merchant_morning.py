@@ -16,7 +16,7 @@ from stoa.rest.call import Call
 from tests.browser.conftest import NewPage, PortalService, sign_in
 from tests.browser.interaction import Keyboard
 from tests.portal.store_data import TILL, create_store_data
-from tests.support.axe import check_looks
+from tests.support.axe import TOO_WIDE, check_looks
 from tests.support.people import PASSWORD, as_operator
 
 ORDERS, MOST_CLICKS = 4, 6
@@ -88,6 +88,8 @@ async def test_the_pages_of_the_morning_are_accessible_dense_and_printable(
     await check_looks(page, "store-home")
     await page.goto(f"{store}/orders")
     await check_looks(page, "store-orders")
+    await page.set_viewport_size({"width": 1180, "height": 860})
+    assert await page.evaluate(TOO_WIDE) <= 0, "it never scrolls sideways"
     heights = await _row_heights(page)
     assert len(heights) == ORDERS
     assert all(NARROW <= height <= WIDE for height in heights), heights
