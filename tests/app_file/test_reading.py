@@ -138,3 +138,8 @@ def test_lines_are_found_beside_texts_of_several_lines() -> None:
     }  # fmt: skip
     assert line_of(lines, "/h/1/i/k/0") == 10
     assert line_of(lines, "/nothing") is None
+
+
+def test_a_long_line_without_a_value_is_read_in_one_pass() -> None:
+    assert lines_of("a" * 30_000) == {}
+    assert lines_of("a." * 15_000 + "a = 1")["/a"] == 1

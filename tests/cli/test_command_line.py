@@ -87,6 +87,7 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("location", "activate"): "{handle} default",
     ("metadata", "list"): "--store {handle}",
     ("metadata", "define"): "product care --type string --store {handle}",
+    ("metadata", "remove"): "product size --store {handle}",
     ("app", "create"): "Sync --scopes products:read",
     ("app", "install"): "{client_id} {handle}",
     ("app", "uninstall"): "{client_id} {handle}",
@@ -193,6 +194,8 @@ async def test_json_output_is_valid_json_and_nothing_else(
     (tmp_path / "key.json").write_text(json.dumps(KEY))
     if path == ("app", "keys", "remove"):
         await stoa("app", "keys", "add", shop.client_id, str(tmp_path / "key.json"))
+    if path == ("metadata", "remove"):
+        await stoa("metadata", "define", "product", "size", "--type", "string", "--store", shop.store.handle)
     if path == ("location", "deactivate"):
         await stoa("location", "add", shop.store.handle, "west", "--name", "West")
     words = ARGUMENTS.get(path, "").format(

@@ -26,6 +26,8 @@ from stoa.mail.outbox import post
 from stoa.notifications.contract import News
 from stoa.notifications.notify import notify
 from stoa.portal.kit.pages import Audience, Form, Page
+from stoa.rest.metadata_types import Definition
+from stoa.store_data.definitions import define, define_of_app
 from stoa.usage.queries import ADD_DAYS, ADD_REQUESTS
 from stoa.usage.request_log import NewRequest, first_id
 from stoa.usage.rules import COUNTERS
@@ -66,6 +68,9 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None
     await request_install(by, account_id, requesting_app, store.handle, "May we?")
+    for resource in ("product", "customer", "order"):
+        await define(by, store.handle, Definition(resource=resource, key="care", type="string"))
+    await define_of_app(by, installed.client_id, Definition(resource="product", key="rank", type="integer"))
     logged_id = await add_usage(by, store.id, installed.app_id)
     removed = await register_app(by, account_id, "Leaver", "", REASONS, f"{account_id}:third")
     await install(by, removed.client_id, store.handle)

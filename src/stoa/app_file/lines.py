@@ -7,7 +7,6 @@ import msgspec
 
 _PART = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _TABLE = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?\Z")
-_KEY = re.compile(rf"((?:{_PART.pattern}\.?)+)=(.*)", re.DOTALL)
 _MULTILINE = ('"""', "'''")
 
 
@@ -17,7 +16,7 @@ def lines_of(text: str) -> dict[str, int]:
     counts: dict[str, int] = {}  # of the tables in an array
     table = ""
     for number, line in _outside_of_texts(text):
-        header, key = _TABLE.match(line), _KEY.match(line)
+        header, key = _TABLE.match(line), _key_of(line)
         if header is not None:
             *outer, last = _parts(header[2])
             table = ""
@@ -31,7 +30,7 @@ def lines_of(text: str) -> dict[str, int]:
             found.setdefault(table, number)
         elif key is not None:
             path = table
-            for part in _parts(key[1]):
+            for part in _parts(key):
                 path = f"{path}/{part}"
                 found.setdefault(path, number)
     return found
@@ -54,6 +53,17 @@ def _outside_of_texts(text: str) -> Iterator[tuple[int, str]]:
                 quote = "" if quote else mark
         if begins:
             yield number, line
+
+
+def _key_of(line: str) -> str | None:
+    """The key of a line with a value. It reads one part after the other: a pattern for all of them could try each division."""
+    end = 0
+    while (part := _PART.match(line, end)) is not None:
+        end = part.end()
+        if not line.startswith(".", end):
+            return line[:end] if line.startswith("=", end) else None
+        end += 1
+    return None
 
 
 def _inside(table: str, counts: Mapping[str, int]) -> str:

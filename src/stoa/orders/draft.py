@@ -26,6 +26,7 @@ from stoa.products.contract import WeightUnit
 from stoa.rest.call import Call, Store
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.limits import DOCUMENT_BYTES
+from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.problems import ExternalIdTaken, Fault, Refusal, ValidationFailed, counted, first_sent
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,7 +51,8 @@ def draft(
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
-    faults += call.store.definitions.faults_of_new("order", body.metadata)
+    if call.store.definitions is not NO_DEFINITIONS:
+        faults += call.store.definitions.faults_of_new("order", body.metadata)
     if body.location is not None or any(line.location for line in body.line_items):
         faults += location_faults(body.line_items, locations, body.location)
         for line in priced.lines:

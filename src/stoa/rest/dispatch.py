@@ -30,6 +30,7 @@ from stoa.rest.headers import (
 )
 from stoa.rest.limits import RateLimiter
 from stoa.rest.lists import read_list
+from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.parameters import read_parameters
 from stoa.rest.problems import (
     InsufficientScope,
@@ -297,7 +298,7 @@ class Dispatcher:
         accepted = acceptable(headers.get(b"accept"), endpoint.offers)
         if accepted is None:
             raise NotAcceptable(f"This endpoint produces {', '.join(endpoint.produces)}.")
-        if caller.definitions:
+        if caller.definitions is not NO_DEFINITIONS:
             store = msgspec.structs.replace(store, definitions=caller.definitions)
         call = request.call = Call(self._database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers

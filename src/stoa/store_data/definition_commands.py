@@ -1,6 +1,7 @@
 """The command `stoa metadata`: the metadata definitions of a store or of an app."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -56,15 +57,7 @@ def list_definitions(console: Console, store: str | None, app: str | None, *, as
       stoa metadata list --app 3
     """
     _check_owner(store, app)
-
-    async def read(by: Operator) -> list[Definition]:
-        if store is not None:
-            return await definitions.definitions_of_store(by.db, (await find_store(by.db, store)).id)
-        return await definitions.definitions_of_app(by.db, (await find_app(by.db, app or "")).id)
-
-    found = console.run(read)
-    rows = found if as_json else [_row(each) for each in found]
-    print_rows(rows, as_json=as_json, none="There are no definitions.")
+    _print(console.run(lambda by: _read(by, store, app)), as_json=as_json)
 
 
 @metadata.command("define")
@@ -128,9 +121,10 @@ def define(console: Console, resource: str, key: str, **options: Any) -> None:
 @click.argument("key")
 @store_option
 @app_option
+@json_option
 @click.pass_obj
-def remove(console: Console, resource: str, key: str, store: str | None, app: str | None) -> None:
-    """Remove a definition. Stored values stay, and the key accepts any value again.
+def remove(console: Console, resource: str, key: str, store: str | None, app: str | None, *, as_json: bool) -> None:
+    """Remove a definition, and list the others. Stored values stay, and the key accepts any value again.
 
     \b
     Example:
@@ -138,14 +132,24 @@ def remove(console: Console, resource: str, key: str, store: str | None, app: st
     """
     _check_owner(store, app)
 
-    async def work(by: Operator) -> None:
+    async def work(by: Operator) -> list[Definition]:
         if store is not None:
             await definitions.remove(by, store, resource, key)
         else:
             await definitions.remove_of_app(by, app or "", resource, key)
+        return await _read(by, store, app)
 
-    console.run(work)
-    click.echo(f"{resource}.{key} is no longer defined.")
+    _print(console.run(work), as_json=as_json)
+
+
+async def _read(by: Operator, store: str | None, app: str | None) -> list[Definition]:
+    if store is not None:
+        return await definitions.definitions_of_store(by.db, (await find_store(by.db, store)).id)
+    return await definitions.definitions_of_app(by.db, (await find_app(by.db, app or "")).id)
+
+
+def _print(found: Sequence[Definition], *, as_json: bool) -> None:
+    print_rows(found if as_json else [_row(each) for each in found], as_json=as_json, none="There are no definitions.")
 
 
 def _check_owner(store: str | None, app: str | None) -> None:
