@@ -123,6 +123,6 @@ async def test_the_exact_sku_comes_first_and_an_archived_product_raises_no_alarm
     await expect(alarm).to_be_visible()
     await page.get_by_role("link", name="Edit price, status and stock").click()
     await page.get_by_label("Status", exact=True).select_option("archived")
-    await page.get_by_role("button", name=re.compile("Save")).click()
+    await page.get_by_role("region", name="Price and status").get_by_role("button", name="Save").click()
     await expect(page.get_by_role("link", name="Edit price, status and stock")).to_be_visible()
     await expect(alarm).to_have_count(0)

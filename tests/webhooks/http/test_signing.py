@@ -62,8 +62,9 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("node and npm are not installed")
     folder = tmp_path_factory.mktemp("javascript")
     install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), "standardwebhooks@1"]
-    done = subprocess.run(install, capture_output=True, text=True, check=False, timeout=100)
-    if done.returncode != 0:
+    try:
+        subprocess.run(install, capture_output=True, text=True, check=True, timeout=60)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         pytest.skip("npm cannot install the JavaScript library")
     return folder
 
