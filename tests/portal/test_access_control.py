@@ -51,7 +51,7 @@ NEEDS: dict[Audience | Right, str] = {
         add_key app_subscription apply_app_file approve_request cancel_running_import change_app change_callbacks change_declaration
         change_customer_metadata change_location change_order change_order_metadata change_product change_product_metadata change_stock change_store_settings check_corrected_rows
         close_location comment_on_order compare_app_file create_deploy_token create_location create_subscription declare_subscription define_app_metadata define_metadata delete_subscription
-        download_failed_rows download_report edit_product end_old_secret export_customers export_orders
+        download_failed_rows download_report download_template edit_product end_old_secret export_customers export_orders
         export_products fix_import issue_access_token new_app_subscription new_import new_webhook
         open_development_store_for_app open_location order_action packing_slips pause_managed_subscription
         pause_subscription pick_list

@@ -38,7 +38,7 @@ async def test_a_file_is_checked_then_imported(shop: Shop, maria: User, store_ur
     assert maria.notice == "The file is being checked. Nothing is written."
     await run_pending(db)
     await maria.open(checked)
-    for expected in ("Dry run", "Would create", "2 rows would fail", "Row 2", "Row 3", "Maria Stone", "Import 1 row"):
+    for expected in ("Dry run", "Would create", "2 rows would fail", "Line 3", "Line 4", "Maria Stone", "Import 1 row"):
         assert expected in maria.text, expected
     assert await products(shop) == {}
     form = hidden(maria.text)
@@ -81,7 +81,7 @@ REFUSED: tuple[tuple[str, bytes, dict[str, str], dict[str, str]], ...] = (
         "cups.csv",
         b"sku,colour\nA,red\n",
         {},
-        {"file": "1 column of the header cannot be used. colour is not a known field"},
+        {"file": "1 column of the header cannot be used. colour is no column that Stoa knows."},
     ),
     ("cups.csv", SHEET, {"resource": "orders"}, {"resource": "Select products or customers."}),
     ("cups.csv", SHEET, {"match_by": "email"}, {"match_by": "Rows of products are matched by sku, external_id, id."}),

@@ -73,9 +73,9 @@ async def test_a_finished_import_shows_its_failed_rows(shop: Shop, maria: User, 
     assert "100%" in maria.text
     assert "data-running" not in maria.text
     assert "refresh" not in maria.text
-    assert "Row 2" in maria.text
-    assert "Row 3" in maria.text
-    assert "/price" in maria.text
+    assert "Line 3" in maria.text
+    assert "Line 4" in maria.text
+    assert "<code>price</code>" in maria.text
 
 
 async def test_failed_rows_are_downloaded(shop: Shop, maria: User, imports_url: str, db: Database) -> None:

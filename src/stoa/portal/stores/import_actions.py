@@ -1,9 +1,12 @@
 """Imports that a person starts: a file is checked first, then imported."""
 
+import csv
+import io
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
+from starlette.responses import Response
 
 from stoa.accounts.contract import Right
 from stoa.events.outbox import Cause
@@ -17,10 +20,12 @@ from stoa.imports.runner import IMPORTABLE
 from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.import_columns import TEMPLATES, in_words
 from stoa.portal.stores.imports import find_job, pages, store_import
 from stoa.portal.stores.order_forms import Line
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
 from stoa.rest.call import Call
+from stoa.rest.headers import CSV
 from stoa.rest.problems import ValidationFailed
 
 
@@ -34,6 +39,10 @@ class UploadForm(OnceForm):
     mode: Line = "upsert"
     on_error: Line = "continue"
     unknown_columns: Line = "refuse"
+
+
+class TemplateForm(msgspec.Struct):
+    template: Line = "products"
 
 
 @pages.page("/stores/{handle}/import", nav="list_stores", right=Right.CHANGE)
@@ -61,6 +70,17 @@ async def upload_import(visit: Visit, form: UploadForm) -> Redirect:
         lambda call: start_import(call.db, task_of(call, options), of, upload.path, media),
         "The file is being checked. Nothing is written.",
     )
+
+
+@pages.form("/stores/{handle}/import/template", on=new_import)
+async def download_template(visit: Visit, form: TemplateForm) -> Response:
+    """A file to begin with: the usual columns, and an example."""
+    if form.template not in TEMPLATES:
+        raise FormError(template="Select products or customers.")
+    output = io.StringIO()
+    csv.writer(output).writerows(TEMPLATES[form.template])
+    name = {"Content-Disposition": f'attachment; filename="{form.template}.csv"'}
+    return Response(output.getvalue().encode("utf-8-sig"), media_type=f"{CSV}; charset=utf-8", headers=name)
 
 
 def _options(form: UploadForm, of: Importable) -> Options:
@@ -118,7 +138,7 @@ async def start_job(
             raise _FileGone(refusal.detail) from refusal
         except ValidationFailed as refusal:
             # Faults of a file name columns, which the form does not have.
-            faults = "; ".join(f"{each.pointer.lstrip('/')} {each.detail}".strip() for each in refusal.faults[:5])
+            faults = " ".join(in_words(each) for each in refusal.faults[:5])
             raise FormError(file=f"{refusal.detail} {faults}".strip()) from refusal
         return started[0]
 

@@ -18,6 +18,7 @@ from stoa.portal.kit.forms import FormError, OnceForm, text
 from stoa.portal.kit.pages import PageResponse, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.import_actions import imports_url, start_job, task_of
+from stoa.portal.stores.import_columns import in_words, line_of, marked_cells
 from stoa.portal.stores.imports import correctable, find_job, pages
 from stoa.rest.call import Call
 from stoa.rest.csv_rows import REPORT_COLUMNS, Header, quoted
@@ -43,6 +44,8 @@ class ShownRow(msgspec.Struct):
     faults: list[Fault]
     records: list[list[str]]
     raw: str
+    line: int = 0
+    marked: dict[str, str] = {}  # what is wrong with a cell, by its record and position
 
 
 @pages.page("/stores/{handle}/imports/{import_id}/fix", nav="list_stores", right=Right.CHANGE)
@@ -56,6 +59,7 @@ async def fix_import(visit: Visit) -> PageResponse:
         "job": job,
         "whole_file": wrote_nothing(options_of(job), job.status),
         "columns": [name for _, name in _columns(header)] if header else [],
+        "in_words": in_words,
         **await _failed_rows(visit, job, header),
     }
     return View("stores/fix_import.html", context)
@@ -111,10 +115,11 @@ async def _failed_rows(visit: Visit, job: Job, header: Header | None) -> dict[st
 def _shown(row: FailedRow, header: Header | None) -> ShownRow:
     faults = msgspec.json.decode(row.errors, type=list[Fault])
     if header is None:
-        return ShownRow(row.row, faults, [], row.raw)
+        return ShownRow(row.row, faults, [], row.raw, row.row)
     kept = [index for index, _ in _columns(header)]
+    marked = marked_cells(faults, [name for _, name in _columns(header)])
     records = [[cells[n] if n < len(cells) else "" for n in kept] for cells in cells_of(row.raw, header)]
-    return ShownRow(row.row, faults, records, "")
+    return ShownRow(row.row, faults, records, "", line_of(row.row, header), marked)
 
 
 async def _corrected(visit: Visit, job: Job, form: RowsForm, header: Header | None) -> dict[int, str]:

@@ -14,6 +14,7 @@ from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.import_columns import line_of, place_of
 from stoa.portal.stores.queries import APP_NAME, IMPORTS
 from stoa.rest.headers import CSV, NDJSON
 
@@ -34,7 +35,7 @@ async def store_import(visit: Visit) -> View:
     job = await find_job(visit)
     shown = await shown_import(visit.db, job, with_rows=rows_visible(visit, job))
     running = shown.finished_at is None
-    continued_by = await _continued_by(visit, job)
+    continued_by, header = await _continued_by(visit, job), header_of(job)
     context: dict[str, Any] = {
         "job": shown,
         "rows_visible": rows_visible(visit, job),
@@ -50,6 +51,8 @@ async def store_import(visit: Visit) -> View:
         "continued_by": continued_by,
         "corrected": continued_by is not None and options_of(continued_by).dry_run,
         "errors": shown.errors[:_MAX_ERRORS],
+        "place_of": place_of if header else None,
+        "line_of": lambda row: line_of(row, header),
     }
     return View("stores/import.html", context)
 
