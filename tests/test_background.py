@@ -120,6 +120,7 @@ def test_without_a_mail_server_nothing_is_sent_by_email() -> None:
         "secret reminders",
         "order holds",
         "app subscriptions",
+        "collections",
     ]
     assert duties_of(Settings(smtp_url="smtp://mail.example.com", mail_from="shop@example.com")) == list(DUTIES)
 

@@ -18,6 +18,8 @@ from stoa.loops import beside, log_failure, repeat
 from stoa.mail.courier import Courier
 from stoa.orders.expiry import NAME as ORDER_HOLDS
 from stoa.orders.expiry import expire_orders
+from stoa.products.collection_rollout import NAME as COLLECTIONS
+from stoa.products.collection_rollout import apply_collections
 from stoa.settings import Settings
 from stoa.webhooks.app_subscription_rollout import apply_app_subscriptions
 from stoa.webhooks.delivery.lane_runner import Trace
@@ -94,6 +96,10 @@ async def _expire_orders(work: Work) -> None:
     await expire_orders(work.pools.durable)
 
 
+async def _apply_collections(work: Work) -> None:
+    await apply_collections(work.pools.durable)
+
+
 async def _apply_app_subscriptions(work: Work) -> None:
     await apply_app_subscriptions(work.pools.relaxed)
 
@@ -105,6 +111,7 @@ DUTIES = (
     Duty("secret reminders", _remind, every=600.0),
     Duty(ORDER_HOLDS, _expire_orders, every=1.0),
     Duty("app subscriptions", _apply_app_subscriptions, every=1.0),
+    Duty(COLLECTIONS, _apply_collections, every=1.0),
 )
 
 

@@ -42,6 +42,7 @@ _MODULES = {
     "app": "stoa.app_file.commands",
     "audit": "stoa.access.audit_commands",
     "backup": "stoa.backup.commands",
+    "collection": "stoa.products.collection_commands",
     "db": "stoa.cluster.commands",
     "demo": "stoa.processes.commands",
     "doctor": "stoa.operations.commands",

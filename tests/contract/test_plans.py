@@ -117,6 +117,8 @@ RARE = """
 GET /products?status=draft
 GET /products?q=unheard
 GET /products?tag=unheard
+GET /products?collection=unheard
+GET /products?collection=unheard&sort=position
 GET /products?gtin=40170725
 GET /products/variants?gtin=40170725,4006381333931
 GET /orders?status=shipped

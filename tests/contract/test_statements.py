@@ -159,13 +159,26 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             ("", "-"), (False, True), (False, True), (False, True)
         ):
             keys = (f"{sign}id",) if sort == "id" else (f"{sign}{sort}", f"{sign}id")
+            if sort in listing.ranked:
+                needed = (listing.ranked[sort].filter,)
+                yield Shape(
+                    filters=needed, sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted
+                )
+                yield Shape(filters=needed, sort=keys, resumed=resumed, counted=False)
+                continue
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
             yield Shape(sort=keys, resumed=True, deleted=deleted, counted=False)
             yield Shape(
                 sort=keys, resumed=resumed, backwards=backwards and resumed, joined="" if backwards else "\n", limit=51
             )
-    yield Shape(sort=(*(f"-{sort}" for sort in sorts if sort != "id"), "id"), resumed=True)
+    plain = [sort for sort in sorts if sort != "id" and sort not in listing.ranked]
+    yield Shape(sort=(*(f"-{sort}" for sort in plain), "id"), resumed=True)
+    yield Shape(
+        filters=tuple(names) if listing.ranked else (),
+        sort=(*(f"-{sort}" for sort in listing.ranked), "id"),
+        resumed=True,
+    )
 
 
 @of_one_server

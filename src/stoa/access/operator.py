@@ -50,6 +50,12 @@ class Operator:
         self.actor = actor
         self.request_id = request_id
 
+    @property
+    def account_id(self) -> int | None:
+        """The account of the person who acts in the portal; None for an operator."""
+        kind, _, number = self.actor.partition(":")
+        return int(number) if kind == "account" else None
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator["Operator"]:
         """The same operator in one transaction, so that several operations are atomic."""

@@ -46,6 +46,13 @@ def comparisons(column: str) -> dict[str, str]:
     return {f"{column}{suffix}": f"{column} {operator} {{}}" for suffix, operator in operators.items()}
 
 
+class Ranking(msgspec.Struct, frozen=True):
+    """Where the rows come from in the order of a sort key that depends on the value of a filter."""
+
+    filter: str
+    table: str  # with {} for the value
+
+
 class Listing(msgspec.Struct, frozen=True, eq=False):
     """The filters, sort keys and document of a table, all as SQL constants."""
 
@@ -56,6 +63,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     counted_as: str = ""  # the resource in row_counts that gives the unfiltered total
     tombstone: str = ""  # the document of a deleted row; empty if deletion removes the row
     deletable: bool = False
+    ranked: Mapping[str, Ranking] = {}  # sort keys that need a filter
 
     @property
     def depends_on_caller(self) -> bool:
@@ -109,7 +117,7 @@ def _uncounted(rows: Sequence[Sequence[Any]], limit: int, keys: int) -> Rows:
     return Rows([row[0] for row in kept], [[row[1 + i] for row in kept] for i in range(keys)], 0, len(rows) > limit)
 
 
-_SEARCH = "@@"
+_UNKNOWN_SIZE = ("@@", "handle =")  # conditions whose matches the planner cannot estimate
 _ONE_OF = re.compile(r"= ANY ?\({}::(\w+)\[\]\)")
 
 
@@ -135,12 +143,18 @@ def _compose(listing: Listing, shape: Shape) -> str:
         conditions.append("(deleted_at IS NULL OR deleted_at > now() - interval '90 days')")
     limit, caller = (str(shape.limit), "$2") if shape.limit else ("$2", "$3")
     number = 2 + (not shape.limit) + listing.depends_on_caller
+    ranking = next((listing.ranked[key] for each in shape.sort if (key := each.lstrip("-")) in listing.ranked), None)
+    table, counted = listing.table, [*conditions]
     for name in shape.filters:
         # A condition may contain {} several times; all refer to the same parameter.
         condition = _ONE_OF.sub(r"= {}::\1", listing.where[name]) if name in shape.single else listing.where[name]
-        conditions.append(condition.replace("{}", f"${number}"))
+        counted.append(condition.replace("{}", f"${number}"))
+        if ranking is not None and name == ranking.filter:
+            table = ranking.table.replace("{}", f"${number}")
+        else:
+            conditions.append(counted[-1])
         number += 1
-    filtered = " AND ".join(conditions)
+    filtered = " AND ".join(counted)
 
     columns = [listing.sorts[key.lstrip("-")] for key in shape.sort]
     descending = [key.startswith("-") != shape.backwards for key in shape.sort]
@@ -164,11 +178,12 @@ def _compose(listing: Listing, shape: Shape) -> str:
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
     ordered = f"ORDER BY {order} LIMIT {limit}{f' OFFSET ${number}' if shape.offset else ''}"
-    source = f"{listing.table} WHERE {' AND '.join(conditions)} {ordered}"
-    if _SEARCH in filtered:
-        # The planner cannot estimate a text search and would filter all rows in sort order. OFFSET 0 makes it search first
-        # and then sort the matches, which the exact total has to visit anyway.
-        matches = f"(SELECT * FROM {listing.table} WHERE {' AND '.join(conditions)} OFFSET 0) matches"
+    chosen = " AND ".join(conditions)
+    source = f"{table} WHERE {chosen} {ordered}"
+    if any(each in chosen for each in _UNKNOWN_SIZE):
+        # The planner would filter all rows in sort order. OFFSET 0 makes it search first and then sort the matches, which the
+        # exact total has to visit anyway.
+        matches = f"(SELECT * FROM {table} WHERE {chosen} OFFSET 0) matches"
         source = f"(SELECT * FROM {matches} {ordered}) source"
     if not shape.counted:
         return f"SELECT convert_to({document}, 'UTF8'), {keys} FROM {source}"

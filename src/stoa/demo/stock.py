@@ -17,6 +17,8 @@ from stoa.events.outbox import Actor, Cause
 from stoa.inventory.locations import add_location
 from stoa.inventory.queries import Move, move_stock
 from stoa.products.bodies import NewProduct
+from stoa.products.collection_changes import Details, create_collection
+from stoa.products.collections import Match
 from stoa.products.rules import new_product
 from stoa.products.save import Booking, save
 from stoa.rest.body import convert, parse
@@ -31,6 +33,14 @@ class NewStore(msgspec.Struct):
     timezone: str
     locale: str
     prices_include_tax: bool = False
+
+
+class NewCollection(msgspec.Struct):
+    handle: str
+    title: str
+    description: str | None = None
+    rules: list[tuple[str, str]] = []
+    match: Match = "all"
 
 
 class NewLocation(msgspec.Struct):
@@ -65,6 +75,10 @@ async def fill(operator: Operator, handle: str, catalog: str) -> None:
     for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
         await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
+    for each in msgspec.convert(document.get("collections", []), list[NewCollection]):
+        await create_collection(
+            operator, handle, each.handle, Details(each.title, each.description, None, each.rules, each.match)
+        )
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")

@@ -24,7 +24,7 @@ from stoa.products.located_rows import (
 )
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
 from stoa.products.rules import refuse
-from stoa.products.save import Booking, load, save
+from stoa.products.save import Booking, load, save, settle_collections
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
@@ -82,6 +82,8 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
             planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
         await _save(db, task, workspace.products)
+    else:
+        await settle_collections(db, task.store.id, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
 
 

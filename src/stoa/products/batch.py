@@ -102,7 +102,8 @@ async def _run_at_once(
         except Refusal as refusal:
             planned.append((index, refusal))
     if mode == "independent" or not any(isinstance(each, Refusal) for _, each in planned):
-        await save(call.db, call.store_id, workspace.products, cause_of(call))
+        with _pointing_to("/data"):
+            await save(call.db, call.store_id, workspace.products, cause_of(call))
     return planned
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from stoa.products.contract import (
     MOST_VARIANTS,
+    CollectionHandle,
     Gtin,
     Option,
     Position,
@@ -52,6 +53,17 @@ class NewImage(msgspec.Struct, forbid_unknown_fields=True):
     alt: Short | None = None
 
 
+class Membership(msgspec.Struct, forbid_unknown_fields=True):
+    """A collection to put a product into by hand."""
+
+    handle: CollectionHandle
+    position: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+    by_rule: bool = False
+
+
+Memberships = Annotated[list[Membership], Meta(max_length=250)]
+
+
 class NewVariant(msgspec.Struct, forbid_unknown_fields=True):
     """A variant to create. Omitted fields are inherited from the product or empty."""
 
@@ -90,6 +102,7 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
     brand: Short | None = None
     category: Short | None = None
     tags: Annotated[list[Tag], Meta(max_length=250)] = []
+    collections: Memberships = []
     images: Annotated[list[NewImage], Meta(max_length=250)] = []
     options: Annotated[list[Option], Meta(max_length=3)] = []
     variants: Annotated[list[NewVariant], Meta(max_length=MOST_VARIANTS)] = []
@@ -131,6 +144,7 @@ class ProductChanges(msgspec.Struct, forbid_unknown_fields=True):
     brand: Short | UnsetType | None = UNSET
     category: Short | UnsetType | None = UNSET
     tags: Annotated[list[Tag], Meta(max_length=250)] | UnsetType | None = UNSET
+    collections: Memberships | UnsetType | None = UNSET
     images: Annotated[list[ChangedImage], Meta(max_length=250)] | UnsetType | None = UNSET
     options: Annotated[list[Option], Meta(max_length=3)] | UnsetType | None = UNSET
     weight: Weight | UnsetType | None = UNSET
@@ -288,6 +302,7 @@ class ProductFields(msgspec.Struct, frozen=True):
     track_inventory: bool = True
     seo: dict[str, Any] = msgspec.field(default_factory=lambda: {"title": None, "description": None})
     metadata: dict[str, Any] = {}
+    collections: list[dict[str, Any]] = []
 
 
 class VariantFields(msgspec.Struct, frozen=True):

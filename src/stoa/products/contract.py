@@ -43,6 +43,11 @@ Position = Annotated[
     ),
 ]
 Quantity = Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)]
+CollectionHandle = Annotated[
+    str,
+    Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$"),
+    worded("must consist of a-z, 0-9 and single hyphens between them, such as summer-sale"),
+]
 
 
 class Stock(msgspec.Struct):
@@ -224,6 +229,24 @@ class Variant(msgspec.Struct):
     ] = None
 
 
+class InCollection(msgspec.Struct):
+    """A collection that a product is in."""
+
+    handle: Annotated[CollectionHandle, Meta(description="The handle of the collection. It never changes.")]
+    position: Annotated[
+        int | None,
+        Meta(
+            description="The place in the collection: lower numbers come first with `sort=position`. Null means after all products that have one, in the order of their ids. Several products can have the same."
+        ),
+    ]
+    by_rule: Annotated[
+        bool,
+        Meta(
+            description="Whether only a rule of the collection put the product there. A write ignores entries where it is true, so a list that you read can be sent back."
+        ),
+    ]
+
+
 class Level(msgspec.Struct):
     """A variant's stock level, as `include=inventory` adds it to the product."""
 
@@ -352,6 +375,13 @@ class Product(msgspec.Struct):
         Annotated[list[Level], Meta(description="The stock of each variant. Only with `include=inventory`.")]
         | UnsetType
     ) = UNSET
+    collections: Annotated[
+        list[InCollection],
+        added(2),
+        Meta(
+            description="The collections that the product is in, by hand or by their rules, in the order of their handles. An update replaces those chosen by hand; rules apply by themselves."
+        ),
+    ] = []
 
 
 class SkuTaken(Refusal):

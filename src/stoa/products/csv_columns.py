@@ -12,6 +12,7 @@ COLUMNS = csv_rows.Columns(
         **dict.fromkeys("seo.title seo.description metadata. currency".split(), csv_rows.text),
         "tags": csv_rows.words,
         "images": csv_rows.images,
+        "collections": csv_rows.collections,
     },
     member={
         "variant.id": csv_rows.integer,

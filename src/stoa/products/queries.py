@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.db.documents import TOMBSTONE, Document
-from stoa.db.listing import Listing, comparisons
+from stoa.db.listing import Listing, Ranking, comparisons
 from stoa.db.query import Query
 from stoa.products.csv_columns import COLUMNS
 from stoa.rest.filters import (
@@ -36,6 +36,7 @@ PRODUCTS = ListOf(
             kind="category", description="This category or any below it, such as `Home/Kitchen`, ignoring case."
         ),
         "tag": Term(kind="tag", description="Products with this tag, ignoring case."),
+        "collection": Text(description="Products in the collection with this handle.", longest=64),
         "price": MoneyRange(description="The price, or a price range."),
         "in_stock": Flag(description="Whether any variant can be bought now."),
         "q": Words(
@@ -49,7 +50,8 @@ PRODUCTS = ListOf(
         "created_at": MomentRange(description="The time of creation, or a time range."),
         "updated_since": Moment(description="Products changed at or after this time, including stock and metadata."),
     },
-    sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime},
+    sorts={"id": int, "name": str, "price": int, "created_at": datetime, "updated_at": datetime, "position": int},
+    sorts_within={"position": "collection"},
     includes=("variants", "inventory"),
     deletable=True,
 )
@@ -81,6 +83,12 @@ _PRODUCT = f"""'{{"id":' || id || product_head(head, edition) || ',"variants":['
     (SELECT string_agg({_VARIANT}, ',' ORDER BY position, id)
        FROM variants WHERE store_id = $1 AND product_id = p.id AND deleted_at IS NULL), '') || ']' || tail"""
 
+# The products of one collection with their places in it. The id is that of the membership, whose index is in this order.
+_RANKED = """(SELECT m.store_id, m.product_id AS id, m.position, p.external_id, p.name, p.status, p.price, p.in_stock, p.version,
+    p.created_at, p.updated_at, p.deleted_at, p.head, p.edition, p.tail
+    FROM collection_products m JOIN products p ON p.store_id = $1 AND p.id = m.product_id
+   WHERE m.store_id = $1 AND m.handle = {}) ranked"""
+
 LISTING = Listing(
     table="products",
     doc="""'{"id":' || id || product_head(head, edition) || tail""",
@@ -93,7 +101,9 @@ LISTING = Listing(
         "price": "price",
         "created_at": "created_at",
         "updated_at": "updated_at",
+        "position": "position",
     },
+    ranked={"position": Ranking("collection", _RANKED)},
     where={
         "status": "status = ANY({}::text[])",
         "ids": "id = ANY({}::bigint[])",
@@ -106,6 +116,7 @@ LISTING = Listing(
         "brand": _TERMS,
         "category": _TERMS,
         "tag": _TERMS,
+        "collection": "id IN (SELECT product_id FROM collection_products WHERE store_id = $1 AND handle = {})",
         "q": _TERMS,
         "metadata": _TERMS,
         "metadata compared": _COMPARED,
@@ -213,6 +224,8 @@ class Saved(msgspec.Struct):
 SAVE = Query(
     Saved, "SELECT product_ids, variant_ids FROM save_products($1, $2, $3, $4::json, $5::json, $6::json, $7::json)"
 )
+
+COLLECTIONS_IN_FORCE = Query(str, "SELECT collections_in_force($1)")
 
 FREE_SLUGS = Query(list[str], "SELECT free_slugs($1, $2::json)")
 

@@ -19,6 +19,7 @@ from stoa.products.bodies import (
     VariantChanges,
     VariantFields,
 )
+from stoa.products.collections import choose
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import changes_between, members_of, options_key
 from stoa.products.slugs import slug_of
@@ -54,6 +55,7 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     members["currency"] = store.currency
     members["slug"] = new.slug or slug_of(new.name)
     members["images"] = _images([], members["images"])
+    members["collections"] = choose([], new.collections)
     fields = ProductFields(**members)
     product = ProductCopy(None, fields, [], touched=True, derives_slug=not new.slug)
     refuse([*options.faults_of_options(fields.options), *_faults_of_variants(new, fields, store.definitions)])
@@ -106,6 +108,8 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     if body.images is not UNSET and body.images is not None:
         wanted["images"] = _images(product.fields.images, msgspec.to_builtins(body.images))
+    if body.collections is not UNSET:
+        wanted["collections"] = choose(product.fields.collections, body.collections or [])
     merged = merge(members_of(product.fields), wanted)
     merged["seo"] = {"title": None, "description": None, **merged.get("seo", {})}
     sent_slug = merged.get("slug")

@@ -10,6 +10,7 @@ from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
 from stoa.products import queries
 from stoa.products.bodies import ProductFields, VariantFields
+from stoa.products.collections import memberships
 from stoa.products.contract import SkuTaken
 from stoa.products.documents import (
     PRODUCT_EDITION,
@@ -197,6 +198,7 @@ async def save(
     if not touched:
         return
     await _make_slugs_unique(db, store_id, touched)
+    await settle_collections(db, store_id, touched)
     product_rows: list[ProductRow] = []
     variant_rows: list[VariantRow] = []
     movements: list[MovementRow] = []
@@ -253,6 +255,15 @@ async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[Pro
     for product, slug in zip(derived, await queries.FREE_SLUGS.one(db, store_id, json_rows(wanted)), strict=True):
         product.set_fields(slug=slug)
         product.derives_slug = False
+
+
+async def settle_collections(db: Executor, store_id: int, products: Iterable[ProductCopy]) -> None:
+    """Apply the rules of the store's collections to copies that changed, and refuse collections that do not exist."""
+    stored = await queries.COLLECTIONS_IN_FORCE.one(db, store_id)
+    for product in products:
+        if product.touched and not product.deleted:
+            before = [each["handle"] for each in product.before.collections] if product.before else []
+            product.set_fields(collections=memberships(product.fields, stored, before))
 
 
 def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:

@@ -9,6 +9,7 @@ FAULT_CODES: dict[str, str] = {
     "too_long": "A text or a list is longer than the field allows.",
     "unknown_field": "The body has a field that the endpoint does not know; `meta.did_you_mean` may contain a suggestion.",
     "read_only_field": "The field appears only in responses. Leave it out, or send it back unchanged.",
+    "unknown_collection": "No collection of the store has this handle.",
     "unknown_sku": "No variant of the store has this SKU.",
     "unknown_variant": "The store has no variant with this id, or it was deleted.",
     "unknown_location": "The store has no active location with this code. `GET /products/inventory` lists the locations in `meta.locations`.",

@@ -30,10 +30,18 @@ def _images(value: Sequence[Mapping[str, Any]]) -> str:
     return "|".join(f"{each['url']} {each['alt']}" if each["alt"] else each["url"] for each in value)
 
 
+def _collections(value: Sequence[Mapping[str, Any]]) -> str:
+    chosen = [each for each in value if not each["by_rule"]]
+    return "|".join(
+        f"{each['handle']}:{each['position']}" if each["position"] is not None else each["handle"] for each in chosen
+    )
+
+
 # How the cell of a column is written: the inverse of how it is read.
 _WRITERS: dict[Cell, Callable[[Any], str]] = {
     csv_rows.words: lambda value: "|".join(map(str, value)),
     csv_rows.images: _images,
+    csv_rows.collections: _collections,
 }
 
 
@@ -91,6 +99,8 @@ class Field(msgspec.Struct, frozen=True):
         text = _WRITERS.get(self.read, _text)(value)
         if self.read is csv_rows.images:
             value = [{"url": each["url"], "alt": each["alt"]} for each in value]
+        if self.read is csv_rows.collections:  # those by rule follow from the rules
+            value = [{"handle": e["handle"], "position": e["position"]} for e in value if not e["by_rule"]]
         return not text or (text != "null" and self.read(text.strip()) == value)
 
 

@@ -50,6 +50,17 @@ def images(cell: str) -> Any:
     return [{"url": url, "alt": alt.strip() or None} for url, _, alt in pairs]
 
 
+def collections(cell: str) -> Any:
+    """Handles separated by bars; the number after a handle and a colon is the position."""
+    pairs = [each.partition(":") for each in words(cell)]
+    return [
+        {"handle": handle, "position": int(place) if _WHOLE.match(place) else None}
+        if not colon or _WHOLE.match(place)
+        else {"handle": f"{handle}:{place}"}
+        for handle, colon, place in pairs
+    ]
+
+
 def document(cell: str) -> Any:
     """A list of objects or an object with arbitrary keys, as JSON."""
     return msgspec.json.decode(cell)

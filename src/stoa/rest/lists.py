@@ -26,6 +26,7 @@ class ListOf(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     filters: Mapping[str, Filter]
     sorts: Mapping[str, type]
+    sorts_within: Mapping[str, str] = {}  # sort keys that need a filter, with its name
     default_sort: tuple[str, ...] = ("id",)
     includes: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -201,7 +202,7 @@ def _read(spec: ListOf, given: dict[str, str], store: StoreContext, cursor: Curs
         raise unknown_parameters("list", unknown, operators)
     limit = _integer("limit", given.get("limit"), DEFAULT_PAGE, LARGEST_PAGE, faults)
     page = _integer("page", given["page"], 1, 10**9, faults) if "page" in given else None
-    sort = _sort(spec, given.get("sort"), faults)
+    sort = _sort(spec, given, faults)
     fields = subset("fields", given.get("fields"), spec.fields, faults)
     include = subset("include", given.get("include"), spec.includes, faults) or frozenset[str]()
     deleted = _flag(given.get("include_deleted"), faults)
@@ -248,7 +249,8 @@ def _flag(text: str | None, faults: list[Fault]) -> bool:
     return text == "true"
 
 
-def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...]:
+def _sort(spec: ListOf, given: Mapping[str, str], faults: list[Fault]) -> tuple[str, ...]:
+    text = given.get("sort")
     if text is None:
         return spec.default_sort
     keys = text.split(",")
@@ -257,6 +259,9 @@ def _sort(spec: ListOf, text: str | None, faults: list[Fault]) -> tuple[str, ...
         message = f"accepts each of {', '.join(spec.sorts)} once, with a leading minus for descending order"
         faults.append(Fault("sort", "invalid_parameter", message))
         return spec.default_sort
+    for name in names:
+        if (needed := spec.sorts_within.get(name)) and needed not in given:
+            faults.append(Fault("sort", "invalid_parameter", f"accepts {name} only together with {needed}"))
     if "id" in names:
         return tuple(keys[: names.index("id") + 1])  # ids are unique, so later keys have no effect
     return (*keys, "-id" if keys[-1].startswith("-") else "id")

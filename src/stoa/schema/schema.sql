@@ -300,6 +300,50 @@ CREATE TABLE audit_heads (
 );
 COMMENT ON TABLE audit_heads IS 'local';
 
+CREATE TABLE collection_products (
+    store_id   bigint NOT NULL,
+    product_id bigint NOT NULL,
+    handle     text NOT NULL,
+    position   integer NOT NULL,
+    CONSTRAINT collection_products_pkey PRIMARY KEY (store_id, product_id, handle),
+    CONSTRAINT collection_products_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products(store_id, id) ON DELETE CASCADE
+);
+ALTER TABLE collection_products
+    ALTER COLUMN store_id SET (n_distinct = 1);
+CREATE UNIQUE INDEX collection_products_position_key ON collection_products (store_id, handle, "position", product_id);
+COMMENT ON TABLE collection_products IS 'store';
+
+CREATE TABLE collection_revisions (
+    store_id bigint NOT NULL,
+    revision bigint NOT NULL,
+    CONSTRAINT collection_revisions_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE collection_revisions IS 'store';
+
+CREATE TABLE collection_scans (
+    store_id bigint NOT NULL,
+    applied  bigint DEFAULT 0 NOT NULL,
+    scanning bigint DEFAULT 0 NOT NULL,
+    reached  bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT collection_scans_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE collection_scans IS 'store';
+
+CREATE TABLE collections (
+    store_id         bigint NOT NULL,
+    handle           text NOT NULL,
+    title            text NOT NULL,
+    description      text,
+    picture          text,
+    rules            text,
+    version          integer DEFAULT 1 NOT NULL,
+    created_at       timestamptz DEFAULT now() NOT NULL,
+    updated_at       timestamptz DEFAULT now() NOT NULL,
+    deleted_revision bigint,
+    CONSTRAINT collections_pkey PRIMARY KEY (store_id, handle)
+);
+COMMENT ON TABLE collections IS 'store';
+
 CREATE TABLE customer_metadata (
     store_id    bigint NOT NULL,
     customer_id bigint NOT NULL,

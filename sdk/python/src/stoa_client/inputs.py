@@ -151,7 +151,18 @@ ListOrdersSort: TypeAlias = Literal[
 ]
 ListProductVariantsSort: TypeAlias = Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
 ListProductsSort: TypeAlias = Literal[
-    "id", "-id", "name", "-name", "price", "-price", "created_at", "-created_at", "updated_at", "-updated_at"
+    "id",
+    "-id",
+    "name",
+    "-name",
+    "price",
+    "-price",
+    "created_at",
+    "-created_at",
+    "updated_at",
+    "-updated_at",
+    "position",
+    "-position",
 ]
 ListVariantsSort: TypeAlias = Literal["id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"]
 ListWebhookDeliveriesSort: TypeAlias = Literal["id", "-id"]
@@ -239,6 +250,7 @@ ProductField: TypeAlias = Literal[
     "deleted_at",
     "variants",
     "inventory",
+    "collections",
 ]
 RedeliveryField: TypeAlias = Literal["id", "webhook_id", "matched", "dry_run", "rate_per_s", "created_at"]
 StockLevelField: TypeAlias = Literal[
@@ -786,6 +798,21 @@ class LineChanges(TypedDict):
     """
 
 
+class Membership(TypedDict):
+    """A collection to put a product into by hand."""
+
+    handle: str
+    """The handle of the collection. It never changes."""
+    position: NotRequired[int | None]
+    """The place in the collection: lower numbers come first with `sort=position`. Null means after all products
+    that have one, in the order of their ids. Several products can have the same.
+    """
+    by_rule: NotRequired[bool]
+    """Whether only a rule of the collection put the product there. A write ignores entries where it is true, so a
+    list that you read can be sent back.
+    """
+
+
 class NewAddress(TypedDict):
     """An address to create."""
 
@@ -1066,6 +1093,10 @@ class NewProduct(TypedDict):
     """
     tags: NotRequired[Sequence[str]]
     """Words to group products by; lists filter by one. An update replaces the whole list."""
+    collections: NotRequired[Sequence[Membership]]
+    """The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+    replaces those chosen by hand; rules apply by themselves.
+    """
     images: NotRequired[Sequence[NewImage]]
     """The images in the order in which a shop shows them. An update replaces the whole list."""
     options: NotRequired[Sequence[Option | models.Option]]
@@ -1506,6 +1537,10 @@ class ProductChanges(TypedDict):
     """
     tags: NotRequired[Sequence[str] | None]
     """Words to group products by; lists filter by one. An update replaces the whole list."""
+    collections: NotRequired[Sequence[Membership] | None]
+    """The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+    replaces those chosen by hand; rules apply by themselves.
+    """
     images: NotRequired[Sequence[ChangedImage] | None]
     """The images in the order in which a shop shows them. An update replaces the whole list."""
     options: NotRequired[Sequence[Option | models.Option] | None]
@@ -1760,6 +1795,8 @@ class ListProductsQuery(TypedDict, total=False):
     """This category or any below it, such as `Home/Kitchen`, ignoring case."""
     tag: str
     """Products with this tag, ignoring case."""
+    collection: str
+    """Products in the collection with this handle."""
     price: Amount
     """The price, or a price range."""
     price_gte: Amount

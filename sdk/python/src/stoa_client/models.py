@@ -564,6 +564,21 @@ class PartialImport(Model):
     version: "UnsetType | int" = absent()
 
 
+class InCollection(Model):
+    """A collection that a product is in."""
+
+    handle: str = absent()
+    """The handle of the collection. It never changes."""
+    position: "int | None" = absent()
+    """The place in the collection: lower numbers come first with `sort=position`. Null means after all products
+    that have one, in the order of their ids. Several products can have the same.
+    """
+    by_rule: bool = absent()
+    """Whether only a rule of the collection put the product there. A write ignores entries where it is true, so a
+    list that you read can be sent back.
+    """
+
+
 class LedgerEntry(Model):
     """One change of a variant's stock: the differences, the reason, the actor, and the levels after the change."""
 
@@ -1091,6 +1106,10 @@ class Product(Model):
     """The variants in their order. Lists and reads contain them only with `include=variants`."""
     inventory: "list[Level]" = absent()
     """The stock of each variant. Only with `include=inventory`."""
+    collections: "list[InCollection]" = absent()
+    """The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+    replaces those chosen by hand; rules apply by themselves.
+    """
 
 
 class PartialProduct(Model):
@@ -1129,6 +1148,7 @@ class PartialProduct(Model):
     deleted_at: "UnsetType | datetime | None" = absent()
     variants: "UnsetType | list[Variant]" = absent()
     inventory: "UnsetType | list[Level]" = absent()
+    collections: "UnsetType | list[InCollection]" = absent()
 
 
 class Redelivery(Model):

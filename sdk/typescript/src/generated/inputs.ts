@@ -524,6 +524,24 @@ export interface LineChanges {
   location?: string | null;
 }
 
+/** A collection to put a product into by hand. */
+export interface Membership {
+  /** The handle of the collection. It never changes. */
+  handle: string;
+  /**
+   * The place in the collection: lower numbers come first with `sort=position`. Null means after all products that
+   * have one, in the order of their ids. Several products can have the same.
+   */
+  position?: number | null;
+  /**
+   * Whether only a rule of the collection put the product there. A write ignores entries where it is true, so a
+   * list that you read can be sent back.
+   *
+   * @defaultValue `false`
+   */
+  by_rule?: boolean;
+}
+
 /** An address to create. */
 export interface NewAddress {
   /** The first line: street and house number. */
@@ -851,6 +869,11 @@ export interface NewProduct {
   category?: string | null;
   /** Words to group products by; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[];
+  /**
+   * The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+   * replaces those chosen by hand; rules apply by themselves.
+   */
+  collections?: readonly Membership[];
   /** The images in the order in which a shop shows them. An update replaces the whole list. */
   images?: readonly NewImage[];
   /**
@@ -1377,6 +1400,11 @@ export interface ProductChanges {
   category?: string | null;
   /** Words to group products by; lists filter by one. An update replaces the whole list. */
   tags?: readonly string[] | null;
+  /**
+   * The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+   * replaces those chosen by hand; rules apply by themselves.
+   */
+  collections?: readonly Membership[] | null;
   /** The images in the order in which a shop shows them. An update replaces the whole list. */
   images?: readonly ChangedImage[] | null;
   /**
@@ -1650,7 +1678,7 @@ export interface ListProductsQuery {
   /** The `next_cursor` or `prev_cursor` of an earlier page. */
   cursor?: string | undefined;
   /** Sort keys, separated by commas. A leading minus sorts in descending order. */
-  sort?: OneOrMore<"id" | "-id" | "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "updated_at" | "-updated_at"> | undefined;
+  sort?: OneOrMore<"id" | "-id" | "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "updated_at" | "-updated_at" | "position" | "-position"> | undefined;
   /** Related data to include in each resource, separated by commas. */
   include?: OneOrMore<"variants" | "inventory"> | undefined;
   /** One or more of these statuses. */
@@ -1669,6 +1697,8 @@ export interface ListProductsQuery {
   category?: string | undefined;
   /** Products with this tag, ignoring case. */
   tag?: string | undefined;
+  /** Products in the collection with this handle. */
+  collection?: string | undefined;
   /** The price, or a price range. */
   price?: string | Range<string> | undefined;
   /** Whether any variant can be bought now. */

@@ -477,6 +477,22 @@ export interface Import {
   version: number;
 }
 
+/** A collection that a product is in. */
+export interface InCollection {
+  /** The handle of the collection. It never changes. */
+  handle: string;
+  /**
+   * The place in the collection: lower numbers come first with `sort=position`. Null means after all products that
+   * have one, in the order of their ids. Several products can have the same.
+   */
+  position: number | null;
+  /**
+   * Whether only a rule of the collection put the product there. A write ignores entries where it is true, so a
+   * list that you read can be sent back.
+   */
+  by_rule: boolean;
+}
+
 /** The data of an `app.` event: the app and the scopes that the store now grants it. */
 export interface InstalledApp {
   /** The id of the app. */
@@ -965,6 +981,11 @@ export interface Product {
   variants?: Variant[];
   /** The stock of each variant. Only with `include=inventory`. */
   inventory?: Level[];
+  /**
+   * The collections that the product is in, by hand or by their rules, in the order of their handles. An update
+   * replaces those chosen by hand; rules apply by themselves.
+   */
+  collections: InCollection[];
 }
 
 /** A redelivery, which sends deliveries again in their original order. */

@@ -2,6 +2,7 @@
 
 from stoa.portal.stores import (
     audit,
+    collections,
     customers,
     home,
     import_corrections,
@@ -20,6 +21,7 @@ PAGES = (
     home.pages,
     stores.pages,
     product_actions.pages,  # with those of products
+    collections.pages,
     selected_orders.pages,  # with those of orders and of saved filters
     customers.pages,
     search.pages,

@@ -20,7 +20,7 @@ pages = Pages()
 _SORTS = (("-id", "Newest first"), ("name", "Name"), ("price", "Price"), ("-updated_at", "Last updated"))
 PRODUCT_LIST = ListSource(PRODUCTS, queries.LISTING, Product)
 _LEDGER = ListSource(LEDGER, inventory.LEDGER, LedgerEntry)
-_FILTERS = ("status", "in_stock", "category", "tag", "ids")
+_FILTERS = ("status", "in_stock", "category", "tag", "collection", "ids")
 _LONGEST_SKU = 100
 _VARIANTS_PER_PAGE, _RECENT_MOVEMENTS = 50, 8
 

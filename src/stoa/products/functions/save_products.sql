@@ -62,6 +62,26 @@ BEGIN
     SELECT in_store_id, product_ids[t.index], t.terms
       FROM json_to_recordset(in_products) AS t (index integer, terms tsvector)
         ON CONFLICT ON CONSTRAINT product_terms_pkey DO UPDATE SET terms = excluded.terms WHERE w.terms <> excluded.terms;
+    -- As the document says, so that the two agree also if the writer does not know collections.
+    IF EXISTS (SELECT FROM collections c WHERE c.store_id = in_store_id) THEN
+        DELETE FROM collection_products m
+         WHERE m.store_id = in_store_id AND m.product_id = ANY (product_ids)
+           AND NOT EXISTS (
+               SELECT FROM json_to_recordset(in_products) AS t (index integer, head text)
+                      CROSS JOIN LATERAL json_to_recordset(coalesce(member_text(t.head, 'collections'), '[]')::json) AS e (handle text)
+                WHERE product_ids[t.index] = m.product_id AND e.handle = m.handle);
+        INSERT INTO collection_products AS m (store_id, product_id, handle, position)
+        SELECT in_store_id, product_ids[t.index], e.handle, coalesce(e.position, 2147483647)
+          FROM json_to_recordset(in_products) AS t (index integer, head text)
+               CROSS JOIN LATERAL json_to_recordset(coalesce(member_text(t.head, 'collections'), '[]')::json) AS e (handle text, position integer)
+            ON CONFLICT ON CONSTRAINT collection_products_pkey
+            DO UPDATE SET position = excluded.position WHERE m.position <> excluded.position;
+    END IF;
+    -- A worker of the previous release applies no rules: they are applied again.
+    IF EXISTS (SELECT FROM json_to_recordset(in_products) AS t (edition smallint) WHERE coalesce(t.edition, 1) < 2) THEN
+        PERFORM collections_in_force(in_store_id);
+        UPDATE collection_revisions r SET revision = r.revision + 1 WHERE r.store_id = in_store_id;
+    END IF;
     IF new_products <> deleted_products THEN
         INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'products', new_products - deleted_products);
     END IF;

@@ -1,0 +1,194 @@
+"""The command `stoa collection`, by which operators manage the collections of a store."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from stoa.access.console import Console, print_one, print_rows
+from stoa.access.options import json_option
+from stoa.products import collection_changes
+from stoa.products.collection_changes import Details
+
+
+@click.group()
+def collection() -> None:
+    """List, create, change and delete the collections of a store, and put products into them.
+
+    \b
+    Examples:
+      stoa collection create demo summer --title "Summer" --rule tag=linen --rule price=10.00..50.00
+      stoa collection add demo summer MUG-1 MUG-2 --position 1
+    """
+
+
+def _pair(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Rules such as `tag=linen`."""
+    pairs = [each.partition("=") for each in values]
+    if any(not equals for _, equals, _ in pairs):
+        raise click.BadParameter("write a rule as FIELD=VALUE, such as tag=linen")
+    return [(field, value) for field, _, value in pairs]
+
+
+def _details(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that describe a collection."""
+    options = (
+        click.option("--description", help="The text that a shop shows; an empty text removes it."),
+        click.option("--picture", help="The URL of a picture; an empty text removes it."),
+        click.option(
+            "--rule",
+            "rules",
+            multiple=True,
+            callback=_pair,
+            help="A rule that puts products into the collection: tag=, brand=, category= or price=LOW..HIGH; may be repeated.",
+        ),
+        click.option(
+            "--match", type=click.Choice(["all", "any"]), help="Whether a product must fulfill all rules or any."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@collection.command("list")
+@click.argument("store")
+@json_option
+@click.pass_obj
+def list_collections(console: Console, store: str, *, as_json: bool) -> None:
+    """List the collections of a store with their rules and the number of their products.
+
+    \b
+    Example:
+      stoa collection list demo
+    """
+    found = console.run(lambda by: collection_changes.list_collections(by, store))
+    print_rows([_row(each) for each in found], as_json=as_json, none="The store has no collections.")
+
+
+@collection.command("create")
+@click.argument("store")
+@click.argument("handle")
+@click.option("--title", required=True, help="The name that customers see.")
+@_details
+@json_option
+@click.pass_obj
+def create_collection(
+    console: Console,
+    store: str,
+    handle: str,
+    title: str,
+    description: str | None,
+    picture: str | None,
+    rules: list[tuple[str, str]],
+    match: Any,
+    *,
+    as_json: bool,
+) -> None:
+    """Create a collection. Its handle never changes; its rules are applied in the background.
+
+    \b
+    Examples:
+      stoa collection create demo gifts --title "Gifts"
+      stoa collection create demo kitchen --title "Kitchen" --rule category=Home/Kitchen --rule tag=cooking --match any
+    """
+    details = Details(title, description, picture, rules, match or "all")
+    created = console.run(lambda by: collection_changes.create_collection(by, store, handle, details))
+    print_one(_row(created), as_json=as_json)
+
+
+@collection.command("update")
+@click.argument("store")
+@click.argument("handle")
+@click.option("--title", help="The new name.")
+@_details
+@click.option("--no-rules", is_flag=True, help="Remove all rules: only products chosen by hand stay.")
+@json_option
+@click.pass_obj
+def update_collection(
+    console: Console, store: str, handle: str, *, no_rules: bool, as_json: bool, **options: Any
+) -> None:
+    """Change a collection; rules that are given replace all earlier ones.
+
+    \b
+    Example:
+      stoa collection update demo summer --rule tag=linen --rule tag=cotton --match any
+    """
+    changes = {name: value for name, value in options.items() if value not in (None, [])}
+    if no_rules and "rules" in changes:
+        raise click.UsageError("Give either --rule or --no-rules.")
+    if no_rules:
+        changes["rules"] = []
+    if not changes:
+        raise click.UsageError("Specify what to change, such as --title.")
+    changed = console.run(lambda by: collection_changes.update_collection(by, store, handle, **changes))
+    print_one(_row(changed), as_json=as_json)
+
+
+@collection.command("delete")
+@click.argument("store")
+@click.argument("handle")
+@click.pass_obj
+def delete_collection(console: Console, store: str, handle: str) -> None:
+    """Delete a collection. Its products remain, and leave it in the background.
+
+    \b
+    Example:
+      stoa collection delete demo summer
+    """
+    console.run(lambda by: collection_changes.delete_collection(by, store, handle))
+    click.echo(f"The collection {handle} was deleted.")
+
+
+@collection.command("add")
+@click.argument("store")
+@click.argument("handle")
+@click.argument("skus", nargs=-1, required=True, metavar="SKU...")
+@click.option("--position", type=int, help="The place of the first product; the others follow it.")
+@json_option
+@click.pass_obj
+def add_products(
+    console: Console, store: str, handle: str, skus: tuple[str, ...], position: int | None, *, as_json: bool
+) -> None:
+    """Put the products with these SKUs into a collection by hand.
+
+    \b
+    Example:
+      stoa collection add demo gifts MUG-1 MUG-2 --position 1
+    """
+    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position))
+    print_one(_row(changed), as_json=as_json)
+
+
+@collection.command("remove")
+@click.argument("store")
+@click.argument("handle")
+@click.argument("skus", nargs=-1, required=True, metavar="SKU...")
+@json_option
+@click.pass_obj
+def remove_products(console: Console, store: str, handle: str, skus: tuple[str, ...], *, as_json: bool) -> None:
+    """Remove the products with these SKUs, unless they fulfill the rules of the collection.
+
+    \b
+    Example:
+      stoa collection remove demo gifts MUG-2
+    """
+    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus))
+    print_one(_row(changed), as_json=as_json)
+
+
+def _row(of: collection_changes.Collection) -> dict[str, Any]:
+    """A collection with its rules as they are given."""
+    return {
+        "handle": of.handle,
+        "title": of.title,
+        "products": of.products,
+        "match": of.match,
+        "rules": [f"{each.field}={each.value}" for each in of.rules],
+        "description": of.description,
+        "picture": of.picture,
+        "updated_at": of.updated_at,
+    }
+
+
+COMMANDS: list[click.Command] = [collection]

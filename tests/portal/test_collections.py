@@ -1,0 +1,86 @@
+"""The pages of collections: created, given rules, filled by hand, and deleted by a person."""
+
+from typing import Any
+
+import pytest
+
+from stoa.access import audit
+from stoa.db.pool import Database
+from stoa.products.collection_rollout import apply_collections
+from tests.support.people import User
+from tests.support.shops import MUG, SHIRT, Shop
+
+
+async def listed(shop: Shop, **query: Any) -> list[str]:
+    answer = await shop.client.get("/products", params={"sort": "position", **query})
+    return [each["name"] for each in answer.json()["data"]]
+
+
+async def test_a_person_creates_a_collection_with_rules_and_products(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    await shop.add(SHIRT, MUG)
+    url = f"{store_url}/collections"
+    await maria.open(url)
+    assert "No collections yet." in maria.text
+    await maria.submit(url, title="Summer <b>", handle="summer")
+    assert maria.notice == "Summer <b> was created. Add rules or products."
+    rules = {
+        "rule_fields[1]": "tag",
+        "rule_values[1]": "Linen",
+        "rule_fields[2]": "price",
+        "rule_values[2]": "50,00..60",
+    }
+    form = {"title": "Summer", "version": "1", "description": "Two\nlines", "match": "all", **rules}
+    await maria.submit(f"{url}/summer", {**form, "rule_values[2]": "cheap"})
+    assert maria.faults.keys() == {"rule_values[2]"}
+    await maria.submit(f"{url}/summer", {**form, "picture": "nowhere"})
+    assert maria.faults.keys() == {"picture"}
+    await maria.submit(f"{url}/summer", form)
+    assert maria.notice == "Saved."
+    assert "are being applied" in maria.text
+    await maria.submit(f"{url}/summer", {**form, "title": "Winter"})
+    assert (maria.response.status_code, maria.faults[""][:8]) == (409, "Somebody")
+    await apply_collections(db)
+    await maria.open(f"{url}/summer")
+    assert ("Linen Shirt" in maria.text, "By a rule" in maria.text, "50.00..60.00" in maria.text) == (True, True, True)
+    await maria.submit(f"{url}/summer/products", skus="NOPE")
+    assert "NOPE" in maria.faults["skus"]
+    await maria.submit(f"{url}/summer/products", skus="MUG-1\nLS-S", position="1")
+    assert maria.notice == "Saved. Summer has 2 products."
+    assert await listed(shop, collection="summer") == ["Café Mug", "Linen Shirt"]
+    await maria.submit(f"{url}/summer/products", skus="MUG-1", remove="on")
+    assert maria.notice == "Saved. Summer has 1 products."
+    await maria.open(url)
+    assert "tag" in maria.text
+    await maria.submit(f"{url}/summer/delete")
+    assert maria.faults.keys() == {"confirmed"}
+    await maria.submit(f"{url}/summer/delete", confirmed="on")
+    assert maria.notice == "Summer was deleted."
+    entries = [each for each in await audit.page(db, shop.store_id, 0, 100) if each.action.startswith("collection.")]
+    assert {each.actor for each in entries} == {f"account:{maria.account.id}"}
+    rows = await db.fetch("SELECT actor FROM events WHERE store_id = $1 AND type = 'product.updated'", shop.store_id)
+    assert {row[0] for row in rows} == {'{"type":"system"}', '{"type":"account"}'}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("handle", "No handle"), ("handle", "x" * 65), ("handle", "summer"), ("title", "x" * 256)]
+)
+async def test_a_fault_is_shown_beside_its_field(maria: User, store_url: str, field: str, value: str) -> None:
+    await maria.open(f"{store_url}/collections")
+    await maria.submit(f"{store_url}/collections", title="Summer", handle="summer")
+    await maria.open(f"{store_url}/collections")
+    await maria.submit(f"{store_url}/collections", {"title": "Other", "handle": "other", field: value})
+    assert (maria.response.status_code, set(maria.faults)) == (422, {field})
+
+
+async def test_products_show_and_filter_by_their_collections(shop: Shop, maria: User, store_url: str) -> None:
+    await maria.open(f"{store_url}/collections")
+    await maria.submit(f"{store_url}/collections", title="Gifts", handle="gifts")
+    mug, _ = await shop.add({**MUG, "collections": [{"handle": "gifts"}]}, SHIRT)
+    await maria.open(f"{store_url}/products/{mug}")
+    assert f'href="{store_url}/collections/gifts"' in maria.text
+    await maria.open(f"{store_url}/products?collection=gifts")
+    assert ("Café Mug" in maria.text, "Linen Shirt" in maria.text) == (True, False)
+    await maria.open(f"{store_url}/collections/nothing")
+    assert maria.response.status_code == 404
