@@ -5,6 +5,7 @@ from typing import Any
 from stoa.access import audit
 from stoa.db.pool import Database
 from tests.portal.store_pages import hidden, place_order
+from tests.portal.test_product_forms import shown
 from tests.support.locations import open_locations
 from tests.support.people import User
 from tests.support.shops import SHIRT, Shop
@@ -19,8 +20,7 @@ async def test_prices_and_status_change_unless_they_changed_meanwhile(
 ) -> None:
     [product_id] = await shop.add(SHIRT)
     url, first = f"{store_url}/products/{product_id}/edit", (await stored(shop, product_id))["variants"][0]["id"]
-    await maria.open(url)
-    form = {**hidden(maria.text), "variants": [str(first)], "status": "active"}
+    form = await shown(maria, url)
     await maria.submit(url, {**form, "price": "a lot", f"prices[{first}]": "-1"})
     assert maria.faults.keys() == {"price"}, "the product is checked before its variants"
     await maria.submit(url, {**form, "price": "61.00", f"prices[{first}]": "-1"})
@@ -32,8 +32,7 @@ async def test_prices_and_status_change_unless_they_changed_meanwhile(
     assert (now["price"], now["status"], now["variants"][0]["price"]) == ("61.00", "draft", "65.00")
     [entry] = await audit.newest(db, shop.store_id, 1)
     assert (entry.action, entry.actor) == ("product.changed", f"account:{maria.account.id}")
-    await maria.open(url)
-    form = {**hidden(maria.text), "variants": [str(first)], "price": "70.00", "status": "active"}
+    form = {**await shown(maria, url), "price": "70.00", "status": "active"}
     await shop.client.patch(f"/products/{product_id}", json={"price": "1.00"})
     await maria.submit(url, form)
     assert (maria.response.status_code, maria.faults[""][:8]) == (409, "Somebody")

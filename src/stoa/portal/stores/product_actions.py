@@ -1,6 +1,5 @@
-"""The forms that change a product's prices, status and stock, through the API's own endpoints."""
+"""The forms that create and change products, their metadata and their stock, through the API's own endpoints."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -16,30 +15,30 @@ from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for
 from stoa.portal.stores.order_forms import Line
+from stoa.portal.stores.product_forms import (
+    LONGEST_DESCRIPTION,
+    MOST_COLLECTIONS,
+    ProductForm,
+    body_of,
+    digest,
+    fields_of,
+    stock_of,
+)
 from stoa.portal.stores.products import find_product, pages
 from stoa.portal.stores.writes import REPEATED, Change, carry_out, whole
-from stoa.products.bodies import ProductBatch
+from stoa.products.bodies import NewProduct, ProductBatch
+from stoa.products.collection_queries import TITLES
 from stoa.products.contract import Product, Variant
-from stoa.products.endpoints import batch_products
+from stoa.products.endpoints import batch_products, create_product
 from stoa.products.save import load
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.rest.body import convert
 from stoa.rest.call import Call
-from stoa.rest.problems import VersionConflict
+from stoa.rest.problems import Refusal, VersionConflict
 
-_VARIANTS_PER_PAGE = 20
+_VARIANTS_PER_PAGE, _NEW_VARIANTS = 10, 6  # a form has at most 200 fields
 # The reasons that a person has; the others belong to orders and programs.
 _REASONS = tuple(reason for reason in get_args(Reason) if reason not in ("order", "sync"))
-
-
-class ProductForm(OnceForm):
-    """Prices and status; a variant without a price has that of the product."""
-
-    seen: Line = ""
-    price: Line = ""
-    status: Line = ""
-    variants: list[str] = msgspec.field(default_factory=list[str])  # those that the form shows
-    prices: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class StockForm(OnceForm):
@@ -53,6 +52,30 @@ class StockForm(OnceForm):
     reference: Line = ""
 
 
+@pages.page("/stores/{handle}/products/new", nav="list_stores", right=Right.CHANGE)
+async def new_product(visit: Visit) -> View:
+    context = {**await _choices(visit), "product": None, "new_rows": [f"new{n}" for n in range(1, _NEW_VARIANTS + 1)]}
+    return View("stores/new_product.html", context)
+
+
+@pages.form("/stores/{handle}/products/new", on=new_product)
+async def add_product(visit: Visit, form: ProductForm) -> Redirect:
+    body, created = body_of(form), 0
+
+    async def work(call: Call) -> Any:
+        nonlocal created
+        call.patch = body
+        answer = await create_product(call, convert(body, NewProduct, digits=call.store.digits))
+        created = msgspec.json.decode(answer.doc, type=Product).id
+        await visit.by.record(call.db, call.store_id, "product.created", f"product:{created}")
+        return answer
+
+    url = f"{ROOT}/stores/{visit.store.handle}/products"
+    if not await carry_out(visit, form, Change("", "product", fields_of(form)), work):
+        return Redirect(url, REPEATED, "warn")
+    return Redirect(f"{url}/{created}", "The product was created.")
+
+
 @pages.page("/stores/{handle}/products/{product_id:int}/edit", nav="list_stores", right=Right.CHANGE)
 async def edit_product(visit: Visit) -> View:
     product = await find_product(visit.db, visit)
@@ -61,14 +84,16 @@ async def edit_product(visit: Visit) -> View:
     location = code if code in [each.code for each in locations] else DEFAULT_LOCATION
     variants = paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE)
     context: dict[str, Any] = {
+        **await _choices(visit),
         "product": product,
         "definitions": (await definitions_for(visit)).of("product"),
-        "seen": _digest(product),
+        "seen": digest(product),
         "variants": variants,
-        "own_prices": variants.total > 1 or any(each.price is not None for each in variants.items),
+        "new_rows": ["new1", "new2"],
         "locations": locations,
         "location": location,
         "levels": await _on_hand(visit, variants.items, location),
+        "default_levels": await _on_hand(visit, variants.items, DEFAULT_LOCATION),
         "reasons": _REASONS,
         "query": visit.query_string,
     }
@@ -78,22 +103,35 @@ async def edit_product(visit: Visit) -> View:
 @pages.form("/stores/{handle}/products/{product_id:int}/edit", on=edit_product)
 async def change_product(visit: Visit, form: ProductForm) -> Redirect:
     product_id = visit.path_param("product_id")
-    variants = [{"id": whole(each), "price": form.prices.get(each)} for each in dict.fromkeys(form.variants)]
-    data = {"price": form.price, "status": form.status, **({"variants": variants} if variants else {})}
-    body = {"items": [{"op": "update", "id": product_id, "data": data}]}
-    fields = {f"/items/0/data/variants/{n}": f"prices[{each['id']}]" for n, each in enumerate(variants)}
-    fields |= {"/items/0/data/price": "price", "/items/0/data/status": "status"}
+    fields = fields_of(form, "/items/0/data") | {
+        f"/stock/items/{n}": f"stocks[{each['variant_id']}]" for n, each in enumerate(stock_of(form, DEFAULT_LOCATION))
+    }
 
     async def work(call: Call) -> Any:
         await load(call.db, call.store_id, ids=[product_id])  # locks the product
+        before = await find_product(call.db, visit)
         # A sale is a new version too, but does not concern this form.
-        if _digest(await find_product(call.db, visit)) != form.seen:
+        if digest(before) != form.seen:
             raise VersionConflict
-        return await batch_products(call, convert(body, ProductBatch, digits=call.store.digits))
+        body = {"items": [{"op": "update", "id": product_id, "data": body_of(form, before)}]}
+        changed = await batch_products(call, convert(body, ProductBatch, digits=call.store.digits))
+        if levels := stock_of(form, DEFAULT_LOCATION):
+            await _set_stock(call, levels)
+            changed.results[0].status = "updated"
+        return changed
 
-    detail = {"price": form.price, "status": form.status}
-    done = await carry_out(visit, form, Change("product.changed", f"product:{product_id}", fields, detail), work)
+    done = await carry_out(visit, form, Change("product.changed", f"product:{product_id}", fields), work)
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
+
+
+async def _set_stock(call: Call, levels: list[dict[str, Any]]) -> None:
+    try:
+        body = {"items": levels, "reason": "correction"}
+        await adjust_inventory(call, convert(body, Adjustments, digits=call.store.digits))
+    except Refusal as refusal:
+        for fault in refusal.faults:
+            fault.pointer = f"/stock{fault.pointer}"
+        raise
 
 
 @pages.form("/stores/{handle}/products/{product_id:int}/metadata", on=edit_product)
@@ -145,10 +183,13 @@ async def change_stock(visit: Visit, form: StockForm) -> Redirect:
     return Redirect(_url(visit), "The stock was changed." if done else REPEATED, "good" if done else "warn")
 
 
-def _digest(product: Product) -> str:
-    """Identifies what the form of prices and status showed."""
-    shown = (product.price, product.status, [(each.id, each.price) for each in product.variants or []])
-    return hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
+async def _choices(visit: Visit) -> dict[str, Any]:
+    """What the form of a product offers."""
+    titles = msgspec.json.decode(await TITLES.one(visit.db, visit.store.id), type=dict[str, str])
+    return {
+        "collections": titles if len(titles) <= MOST_COLLECTIONS else None,
+        "longest_description": LONGEST_DESCRIPTION,
+    }
 
 
 async def _on_hand(visit: Visit, variants: Sequence[Variant], location: str) -> dict[int, int]:
