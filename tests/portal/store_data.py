@@ -17,6 +17,7 @@ from stoa.inventory.locations import add_location
 from stoa.orders.bodies import NewOrder
 from stoa.orders.endpoints import create_order
 from stoa.products.bodies import NewProduct
+from stoa.products.collection_changes import Details, create_collection
 from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
@@ -31,6 +32,7 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
     """Create one of each in a store; return their path parameters."""
     store = await STORE_BY_HANDLE.one(by.db, handle)
     await add_location(by, handle, "cellar", "Cellar")
+    await create_collection(by, handle, "summer", Details("Summer", rules=[("tag", "linen")]))
     shirt = new_product(convert(SHIRT, NewProduct, digits=store.digits), store)
     order = {
         "customer": {"email": PERSON["email"], "first_name": "Ada", "last_name": "Byron"},
@@ -55,4 +57,5 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
         "customer_id": placed["customer_id"],
         "import_id": job.id,
         "location_code": "cellar",
+        "collection": "summer",
     }

@@ -44,12 +44,12 @@ async def test_a_person_creates_a_collection_with_rules_and_products(
     await apply_collections(db)
     await maria.open(f"{url}/summer")
     assert ("Linen Shirt" in maria.text, "By a rule" in maria.text, "50.00..60.00" in maria.text) == (True, True, True)
-    await maria.submit(f"{url}/summer/products", skus="NOPE")
-    assert "NOPE" in maria.faults["skus"]
-    await maria.submit(f"{url}/summer/products", skus="MUG-1\nLS-S", position="1")
+    await maria.submit(f"{url}/summer/products", sku_list="NOPE")
+    assert "NOPE" in maria.faults["sku_list"]
+    await maria.submit(f"{url}/summer/products", sku_list="MUG-1\nLS-S", position="1")
     assert maria.notice == "Saved. Summer has 2 products."
     assert await listed(shop, collection="summer") == ["Café Mug", "Linen Shirt"]
-    await maria.submit(f"{url}/summer/products", skus="MUG-1", remove="on")
+    await maria.submit(f"{url}/summer/products", sku_list="MUG-1", remove="on")
     assert maria.notice == "Saved. Summer has 1 products."
     await maria.open(url)
     assert "tag" in maria.text

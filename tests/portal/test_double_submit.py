@@ -31,12 +31,15 @@ SAMPLES = {
     "name": "Walker",
     "pasted": 'name = "Walker"\n[scopes]\n"products:read" = "To list them."\n',
     "password": "another stroll through the stoa",
+    "price": "9.00",
     "quantities": "7",
     "reason": "It must be.",
     "reasons": "To work.",
+    "sku_list": "LS-S",
     "since": f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M}",
     "status": "processing",
     "text": "Maintenance at noon.",
+    "title": "Winter",
 }
 # Actions that may be repeated, because that changes nothing, or is what the person wants.
 AGAIN = {

@@ -44,7 +44,7 @@ class CollectionForm(msgspec.Struct):
 
 
 class MembersForm(msgspec.Struct):
-    skus: _Skus
+    sku_list: _Skus
     position: _Place | None = None
     remove: Line = ""
 
@@ -121,14 +121,14 @@ async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
 async def change_members(visit: Visit, form: MembersForm) -> Redirect:
     """Add products, or remove those that were added by hand."""
     collection = await _collection(visit)
-    skus = [sku for line in form.skus.splitlines() for each in line.split(",") if (sku := each.strip())]
+    skus = [sku for line in form.sku_list.splitlines() for each in line.split(",") if (sku := each.strip())]
     try:
         if form.remove:
             after = await changes.remove_products(visit.by, visit.store.handle, collection.handle, skus)
         else:
             after = await changes.add_products(visit.by, visit.store.handle, collection.handle, skus, form.position)
     except AccessRefused as refusal:
-        raise FormError(skus=sentence(refusal)) from refusal
+        raise FormError(sku_list=sentence(refusal)) from refusal
     visit.changed_stores.add(visit.store.id)
     return Redirect(_url(visit, collection.handle), f"Saved. {after.title} has {after.products:,} products.")
 

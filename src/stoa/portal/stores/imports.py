@@ -52,7 +52,7 @@ async def store_import(visit: Visit) -> View:
         "corrected": continued_by is not None and options_of(continued_by).dry_run,
         "errors": shown.errors[:_MAX_ERRORS],
         "place_of": place_of if header else None,
-        "line_of": lambda row: line_of(row, header),
+        "lines_before": line_of(0, header),
     }
     return View("stores/import.html", context)
 

@@ -1,5 +1,5 @@
 -- The collections of a store with their rules, for a transaction that then writes products. It shares the lock of the current
--- revision until it ends. Whoever applies a later revision to the existing products first takes the locks of the earlier ones, and
+-- revision until it ends. The duty that applies a later revision to the existing products first takes the locks of the earlier ones, and
 -- so sees every product that was written by earlier rules. A change of the rules waits for nobody.
 CREATE FUNCTION collections_in_force(in_store_id bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
