@@ -48,8 +48,8 @@ NEEDS: dict[Audience | Right, str] = {
         store_import store_imports store_leave store_ledger store_location store_locations store_metadata store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
-        add_key app_subscription apply_app_file approve_request cancel_running_import change_app change_callbacks change_declaration
-        change_customer_metadata change_location change_order change_order_metadata change_product change_product_metadata change_stock change_store_settings check_corrected_rows
+        add_key add_picture app_subscription apply_app_file approve_request cancel_running_import change_app change_callbacks change_declaration
+        change_customer_metadata change_location change_order change_order_metadata change_pictures change_product change_product_metadata change_stock change_store_settings check_corrected_rows
         close_location comment_on_order compare_app_file create_deploy_token create_location create_subscription declare_subscription define_app_metadata define_metadata delete_subscription
         download_failed_rows download_report edit_product end_old_secret export_customers export_orders
         export_products fix_import issue_access_token new_app_subscription new_import new_webhook

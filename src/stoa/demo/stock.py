@@ -12,6 +12,7 @@ from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
 from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
+from stoa.demo.pictures import keep_pictures
 from stoa.demo.sales import sell
 from stoa.events.outbox import Actor, Cause
 from stoa.inventory.locations import add_location
@@ -66,6 +67,8 @@ async def fill(operator: Operator, handle: str, catalog: str) -> None:
         await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
+    pictures = await keep_pictures(operator, store.id, [image.url for each in products for image in each.images])
+    store = msgspec.structs.replace(store, pictures=pictures)
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")
         await save(db, store.id, [new_product(product, store) for product in products], cause, booking)

@@ -4,8 +4,7 @@ import hmac
 import re
 
 PREFIX = "/media/"
-WIDTHS = (64, 160, 320, 640, 1280)  # the values of `w`
-_NAME = r"[1-9][0-9]{0,18}/[0-9a-f]{40}\.(?:webp|gif)"
+_NAME = r"[1-9][0-9]{0,18}/[0-9a-f]{40}\.(?:jpg|webp)"
 _PATH = re.compile(rf"{PREFIX}({_NAME})")
 _ADDRESS = re.compile(rf"https?://[^/?#]+{PREFIX}({_NAME})")
 
