@@ -148,7 +148,7 @@ def drawn(name: str, kinds: Iterable[str]) -> Image.Image:
     picture = picture.filter(ImageFilter.BoxBlur(10))
     shape = next((_SHAPES[kind] for kind in kinds if kind in _SHAPES), _vase)
     shape(ImageDraw.Draw(picture), body, shade)
-    return picture.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
+    return picture.resize((SIZE, SIZE), Image.Resampling.LANCZOS)  # pyright: ignore[reportUnknownMemberType]
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -51,7 +51,7 @@ class Source:
 
 
 @asynccontextmanager
-async def running_source() -> AsyncIterator[Source]:
+async def running_source() -> AsyncGenerator[Source]:
     source = Source()
     app = web.Application()
     app.router.add_route("GET", "/{path:.*}", source.respond)

@@ -56,7 +56,8 @@ async def test_ranges(shop: Shop, path: str) -> None:
     }.items():
         answer = await shop.service.get(path, headers={"range": wanted})
         assert (answer.status_code, answer.content) == (206, part), wanted
-    assert answer.headers["content-range"] == f"bytes 5-{size - 1}/{size}"
+    some = await shop.service.get(path, headers={"range": "bytes=5-"})
+    assert some.headers["content-range"] == f"bytes 5-{size - 1}/{size}"
     beyond = await shop.service.get(path, headers={"range": f"bytes={size}-"})
     assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{size}")
     for whole_again in ("bytes=0-1,5-6", "lines=1-2", "bytes=-"):

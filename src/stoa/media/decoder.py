@@ -25,6 +25,7 @@ MOST_PIXELS = 40_000_000
 LONGEST_SIDE = 2560  # of what is stored
 MEMORY_BYTES = 1024 * 1024 * 1024
 _QUALITY = 85
+_SMOOTH = Image.Resampling.LANCZOS
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
 
 Made = tuple[dict[str, Any], list[bytes]]
@@ -106,10 +107,8 @@ def _made(opened: Image.Image, media: str) -> Made:
     widths: list[int] = []
     smaller = picture
     for size in sorted((each for each in WIDTHS if each < picture.width), reverse=True):
-        ratio = size / picture.width
-        smaller = smaller.resize(
-            (size, max(1, round(picture.height * ratio))), Image.Resampling.LANCZOS, reducing_gap=2.0
-        )
+        shape = (size, max(1, round(picture.height * size / picture.width)))
+        smaller = smaller.resize(shape, _SMOOTH, reducing_gap=2.0)  # pyright: ignore[reportUnknownMemberType]
         widths.append(size)
         files.append(_encoded(smaller, kind))
     facts = {
@@ -128,16 +127,15 @@ def _plain(opened: Image.Image) -> Image.Image:
     picture = ImageOps.exif_transpose(opened)
     transparent = picture.mode in _ALPHA or "transparency" in opened.info
     if picture.mode.startswith("I"):  # 16 bits
-        picture = picture.point(lambda value: value / 256).convert("L")
+        picture = picture.point(lambda value: value / 256).convert("L")  # pyright: ignore[reportUnknownMemberType]
     if picture.mode not in ("RGB", "RGBA", "L", "CMYK"):
         picture = picture.convert("RGBA" if transparent else "RGB")
     picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), reducing_gap=2.0)
     if picture.mode in ("RGB", "CMYK") and (profile := opened.info.get("icc_profile")):
         with contextlib.suppress(ImageCms.PyCMSError, OSError):  # an unusable profile
             own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-            picture = (
-                ImageCms.profileToProfile(picture, own, ImageCms.createProfile("sRGB"), outputMode="RGB") or picture
-            )
+            common: Any = ImageCms.createProfile("sRGB")  # pyright: ignore[reportUnknownMemberType]
+            picture = ImageCms.profileToProfile(picture, own, common, outputMode="RGB") or picture
     picture = picture.convert("RGBA" if transparent else "RGB")
     picture.info.clear()
     return picture

@@ -72,7 +72,6 @@ _SHOWN_NAMES = f"""SELECT DISTINCT found.parts[1] AS name
            FROM products p CROSS JOIN LATERAL regexp_matches(p.head, '{_SHOWN}', 'g') AS found (parts)
           WHERE p.store_id = $1 AND p.deleted_at IS NULL AND p.head LIKE '%/media/%'"""
 SHOWN_NAMES = Query(str, _SHOWN_NAMES)
-FILE_NAMES = Query(str, "SELECT name FROM media_files WHERE store_id = $1")
 MARK_FILES = Command(
     f"""WITH shown AS MATERIALIZED ({_SHOWN_NAMES}),
              wrong AS (SELECT f.name, s.name IS NULL AS unreferenced

@@ -85,7 +85,7 @@ def _shown(
         return _pending(stored["source_url"]) if failed else stored
     if source is not None and url in (None, source):
         return _pending(source)
-    if url in pictures:
+    if url is not None and url in pictures:
         return _ready(pictures[url])
     return {**_PLAIN, "url": url}
 
