@@ -47,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     media_url: Annotated[
         str,
         Meta(
-            description="Where pictures are stored: file:///folder, or https://KEY:SECRET@host/bucket?region=... of an S3-compatible service; empty uses the folder media in the data folder."
+            description="Where pictures are stored: file:///folder, or https://KEY:SECRET@s3.example.com/bucket?region=... of an S3-compatible service; empty uses the folder media in the data folder."
         ),
     ] = ""
     media_keep_days: Annotated[

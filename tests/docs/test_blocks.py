@@ -108,9 +108,6 @@ COVERED = [
     ),
     Coverage("pictures.md", "http json", "", "pictures/test_guide.py::test_every_example_matches_the_response"),
     Coverage("pictures.md", "text", "", "pictures/test_guide.py::test_the_shown_address_has_the_form_of_a_real_one"),
-    Coverage(
-        "pictures.md", "typescript", "", "typescript/test_images.py::test_the_lines_of_the_guide_upload_a_picture"
-    ),
     Coverage("products.md", "http json", "", "products/test_guide.py::test_every_example_matches_the_response"),
     Coverage("python-sdk.md", "python", "", "client/test_guide.py::test_the_guide_runs_from_top_to_bottom"),
     Coverage("payments.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),
