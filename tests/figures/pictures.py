@@ -108,19 +108,22 @@ async def show_pictures(folder: Path, seconds: float) -> bool:
         while not uploading.done():
             beside.append(await median())
         statuses = await uploading
+        refused = {status: statuses.count(status) for status in sorted(set(statuses))}
+        growth = statistics.median(beside) / alone
+        click.echo(
+            f"pictures: median of the app API {alone:.1f} ms alone, {statistics.median(beside):.1f} ms beside {HOSTILE} hostile uploads"
+            f" ({refused})"
+        )
         path = f"{httpx.URL(shown).path}?w=160"
         served = await call(folder, [PageLine(account, path)], callers=32, seconds=seconds, name="thumbnails")
+        click.echo(f"pictures: {served.good_per_s:.0f} thumbnails a second")
         fetching = asyncio.create_task(fetch_many(service, account))
         traffic: list[float] = []
         while not fetching.done():
             traffic.append(await median())
         fetched_s = await fetching
-    growth = statistics.median(beside) / alone
-    refused = {status: statuses.count(status) for status in sorted(set(statuses))}
     click.echo(
-        f"pictures: median of the app API {alone:.1f} ms alone, {statistics.median(beside):.1f} ms beside {HOSTILE} hostile uploads "
-        f"({refused}); {PICTURES} pictures fetched in {fetched_s:.0f} s beside traffic with a median of "
-        f"{statistics.median(traffic):.1f} ms; {served.good_per_s:.0f} thumbnails a second"
+        f"pictures: {PICTURES} fetched in {fetched_s:.0f} s, beside traffic with a median of {statistics.median(traffic):.1f} ms"
     )
     answered = set(refused) <= {422, 503}
     return (

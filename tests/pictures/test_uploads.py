@@ -85,7 +85,7 @@ async def test_what_follows_a_picture_in_its_file_is_not_stored(shop: Shop) -> N
 
 async def test_a_large_picture_is_stored_smaller(shop: Shop) -> None:
     [image] = (await create(shop, upload(picture(4000, 2000)))).json()["data"]["images"]
-    assert (image["width"], image["height"]) == (2560, 1280)
+    assert (image["width"], image["height"]) == (2000, 1000)
 
 
 @pytest.mark.parametrize(

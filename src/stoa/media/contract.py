@@ -21,7 +21,7 @@ PictureData = Annotated[
     Meta(
         min_length=1,
         max_length=11_184_812,
-        description="The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata, turns it upright, and stores it with at most 2,560 pixels on the longer side.",
+        description="The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata, turns it upright, and stores it with at most 2,000 pixels on the longer side.",
     ),
 ]
 

@@ -22,10 +22,10 @@ from stoa.media.contract import LENGTH, MOST_PICTURE_BYTES, REPLY, WIDTHS, Pictu
 
 FORMATS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"}
 MOST_PIXELS = 40_000_000
-LONGEST_SIDE = 2560  # of what is stored
+LONGEST_SIDE = 2000  # of what is stored
 MEMORY_BYTES = 1024 * 1024 * 1024
 _QUALITY = 85
-_SMOOTH = Image.Resampling.LANCZOS
+_SMOOTH = Image.Resampling.BICUBIC
 _ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
 
 Made = tuple[dict[str, Any], list[bytes]]
@@ -77,7 +77,7 @@ def decoded(data: bytes) -> bytes:
 
 
 def normalized(data: bytes) -> Made:
-    """A picture without metadata, upright, in RGB and at most 2560 pixels long, and its smaller sizes.
+    """A picture without metadata, upright, in RGB and at most 2000 pixels long, and its smaller sizes.
 
     A JPEG stays one. Everything else becomes WebP, which knows transparency. Of an animation, the first frame is kept.
     """
@@ -98,8 +98,9 @@ def _made(opened: Image.Image, media: str) -> Made:
     width, height = opened.size
     if width * height > MOST_PIXELS:
         raise PictureRefused(f"has {width} x {height} pixels; at most {MOST_PIXELS:,} are allowed")
-    if media == "image/jpeg":
-        opened.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes at a smaller scale, if that is large enough
+    if media == "image/jpeg" and (longest := max(width, height)) > LONGEST_SIDE:
+        # Decodes at a smaller scale, if that is large enough.
+        opened.draft("RGB", (width * LONGEST_SIDE // longest, height * LONGEST_SIDE // longest))
     opened.load()
     picture = _plain(opened)
     kind = "jpg" if media == "image/jpeg" else "webp"
@@ -130,7 +131,7 @@ def _plain(opened: Image.Image) -> Image.Image:
         picture = picture.point(lambda value: value / 256).convert("L")  # pyright: ignore[reportUnknownMemberType]
     if picture.mode not in ("RGB", "RGBA", "L", "CMYK"):
         picture = picture.convert("RGBA" if transparent else "RGB")
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), reducing_gap=2.0)
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), _SMOOTH, reducing_gap=2.0)
     if picture.mode in ("RGB", "CMYK") and (profile := opened.info.get("icc_profile")):
         with contextlib.suppress(ImageCms.PyCMSError, OSError):  # an unusable profile
             own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
