@@ -129,11 +129,12 @@ def database_url(worker_id: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def settings(database_url: str) -> Settings:
+def settings(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return load(
         {},
         database_url=database_url,
         secret_key=SECRET_KEY,
+        media_url=tmp_path_factory.mktemp("media").as_uri(),
         log_level="error",
         metrics="off",
         access_log=False,

@@ -20,6 +20,10 @@ from stoa.app_file.endpoint import routes as app_file_routes
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.events.notify import Notifier
+from stoa.media.addresses import PREFIX as MEDIA
+from stoa.media.files import close_media
+from stoa.media.serving import PictureFiles
+from stoa.media.storage import open_storage
 from stoa.operations import telemetry
 from stoa.operations.maintenance import maintain_forever
 from stoa.operations.measuring import Sampler, measure_forever, measure_replica_forever
@@ -35,7 +39,7 @@ from stoa.rest.headers import address_of, check_headers, method_label, trust_pro
 from stoa.rest.page_requests import PageRequest, PageRequests
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Observed, Peer, Receive, Scope, Send
-from stoa.rest.response import send_body
+from stoa.rest.response import send_body, send_response
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings, load, secret_key
@@ -114,12 +118,15 @@ class Application:
         # A redirect would name the scheme and host that we see behind a proxy, and a client would repeat its secret there.
         site_app.router.redirect_slashes = False
         self._site: Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]] = site_app
+        self._pictures = PictureFiles(open_storage(settings))
         self._tasks: list[asyncio.Task[None]] = []
         self._draining = False
 
     async def close(self) -> None:
         """Close every database connection."""
         await self.notifier.close()
+        await self._pictures.close()
+        await close_media()
         if self.replica is not None:
             await self.replica.close()
         await self.database.close()
@@ -156,6 +163,9 @@ class Application:
         if self._draining:
             send = _closing(send)
         path: str = scope["path"]
+        if path.startswith(MEDIA):
+            await self._picture(scope, receive, send)
+            return
         if path.startswith(PREFIX):
             await self._dispatch(scope, receive, send, sub_path=path[len(PREFIX) :])
             return
@@ -221,6 +231,25 @@ class Application:
                 shed=shed,
             )
         )
+
+    async def _picture(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for a stored picture, which needs neither the database nor a place among the pages."""
+        started = time.perf_counter()
+        head, code = scope["method"] == "HEAD", ""
+        try:
+            headers = check_headers(scope)
+            unsent = self._unsent
+            if unsent.at_most > unsent.check_above and unsent.exceeded():
+                raise overloaded("unsent")
+            response = await self._pictures.respond(scope["method"], scope["path"], scope["query_string"], headers)
+        except Refusal as refusal:
+            status, code = refusal.status, refusal.code
+            await site.problem_response(Request(scope), refusal)(scope, receive, send)
+        else:
+            status = response.status
+            await send_response(send, response, self._unsent, scope["peer"], head=head)
+        method, seconds = method_label(scope["method"]), time.perf_counter() - started
+        self._observe(Observed("", method, "picture", status, code, seconds, None, None, None, of_api=False))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

@@ -18,6 +18,10 @@ from stoa.loops import beside, log_failure, repeat
 from stoa.mail.courier import Courier
 from stoa.orders.expiry import NAME as ORDER_HOLDS
 from stoa.orders.expiry import expire_orders
+from stoa.pictures.fetching import NAME as PICTURES
+from stoa.pictures.fetching import PictureFetcher
+from stoa.pictures.removal import NAME as UNUSED_PICTURES
+from stoa.pictures.removal import remove_unused
 from stoa.products.collection_rollout import NAME as COLLECTIONS
 from stoa.products.collection_rollout import apply_collections
 from stoa.settings import Settings
@@ -104,6 +108,18 @@ async def _apply_app_subscriptions(work: Work) -> None:
     await apply_app_subscriptions(work.pools.relaxed)
 
 
+async def _fetch_pictures(work: Work) -> None:
+    fetcher = PictureFetcher(work.pools.durable, work.settings)
+    try:
+        await fetcher.run(work.stop)
+    finally:
+        await fetcher.close()
+
+
+async def _remove_unused_pictures(work: Work) -> None:
+    await remove_unused(work.pools.durable, work.settings)
+
+
 DUTIES = (
     Duty("webhook deliveries", _deliver),
     Duty("email", _send_mails, sends_mail=True),
@@ -112,6 +128,8 @@ DUTIES = (
     Duty(ORDER_HOLDS, _expire_orders, every=1.0),
     Duty("app subscriptions", _apply_app_subscriptions, every=1.0),
     Duty(COLLECTIONS, _apply_collections, every=1.0),
+    Duty(PICTURES, _fetch_pictures),
+    Duty(UNUSED_PICTURES, _remove_unused_pictures, every=3600.0),
 )
 
 

@@ -52,6 +52,7 @@ _MODULES = {
     "listen": "stoa.webhooks.listen",
     "location": "stoa.inventory.location_commands",
     "mcp": "stoa.mcp.commands",
+    "media": "stoa.pictures.commands",
     "metadata": "stoa.store_data.definition_commands",
     "migrate": "stoa.operations.commands",
     "restore": "stoa.backup.commands",

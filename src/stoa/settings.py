@@ -44,6 +44,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Annotated[
         Path, Meta(description="Folder for the embedded database, the secret key and the demo's credentials.")
     ] = Path(".stoa")
+    media_url: Annotated[
+        str,
+        Meta(
+            description="Where pictures are stored: file:///folder, or https://KEY:SECRET@s3.example.com/bucket?region=... of an S3-compatible service; empty uses the folder media in the data folder."
+        ),
+    ] = ""
+    media_keep_days: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Days after which a picture that no product shows is removed; a backup older than this may refer to removed files.",
+        ),
+    ] = 7
     database_url: Annotated[
         str,
         Meta(
@@ -217,6 +230,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise WrongSetting("STOA_DATABASE_READ_URL must name one server, whose position in the log is followed")
         if self.public_url and not self.public_url.startswith(("https://", "http://")):
             raise WrongSetting("STOA_PUBLIC_URL must begin with https:// or http://")
+        if self.media_url and not self.media_url.startswith(("file:///", "https://", "http://")):
+            raise WrongSetting("STOA_MEDIA_URL must begin with file:///, https:// or http://")
         if self.otlp_endpoint and not self.otlp_endpoint.startswith(("https://", "http://")):
             raise WrongSetting("STOA_OTLP_ENDPOINT must begin with https:// or http://")
         if self.metrics != "off":
@@ -358,6 +373,6 @@ def described(settings: Settings) -> list[dict[str, str]]:
 
 
 def _shown(name: str, value: Any) -> str:
-    if name in ("secret_key", "smtp_url", *_URLS) and value:
+    if name in ("secret_key", "smtp_url", "media_url", *_URLS) and value:
         return "(set)"
     return str(value).lower() if isinstance(value, bool) else str(value)

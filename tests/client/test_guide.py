@@ -51,6 +51,7 @@ def test_the_guide_runs_from_top_to_bottom(variables: dict[str, str], tmp_path: 
     assert "/price invalid_money" in output
     assert "succeeded 1000" in output
     assert "product.updated" in output
+    assert "1 x 1 pixels, ready" in output
     assert "list_products attempt 1: 200 after" in output
     assert (tmp_path / "failures.csv").exists()
     with Client(

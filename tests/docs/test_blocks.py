@@ -106,6 +106,8 @@ COVERED = [
         "",
         "docs/test_examples.py::test_the_sync_example_fills_a_copy_and_changes_nothing_the_second_time",
     ),
+    Coverage("pictures.md", "http json", "", "pictures/test_guide.py::test_every_example_matches_the_response"),
+    Coverage("pictures.md", "text", "", "pictures/test_guide.py::test_the_shown_address_has_the_form_of_a_real_one"),
     Coverage("products.md", "http json", "", "products/test_guide.py::test_every_example_matches_the_response"),
     Coverage("python-sdk.md", "python", "", "client/test_guide.py::test_the_guide_runs_from_top_to_bottom"),
     Coverage("payments.md", "http json", "", "orders/test_guide.py::test_every_example_matches_the_response"),

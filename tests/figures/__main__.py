@@ -23,6 +23,7 @@ from tests.figures.moving import move
 from tests.figures.nodes import kill_nodes_under_load
 from tests.figures.overload import overload
 from tests.figures.pages import browse
+from tests.figures.pictures import show_pictures
 from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
 from tests.figures.slow import loiter
@@ -65,7 +66,7 @@ def figures(
     minutes: int,
 ) -> None:
     """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
-    slow, pages, unread, streams, soak; by default these.
+    slow, pages, pictures, unread, streams, soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -83,6 +84,7 @@ def figures(
         "app-subscriptions": declare_for_all,
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
+        "pictures": lambda folder: show_pictures(folder, seconds / 12),
         "streams": export_all,
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,

@@ -20,7 +20,7 @@ from stoa.settings import Settings
 from tests.support.service import Service, migrated_database, sibling, until
 
 NAME = f"doctor_{os.getpid()}"
-CHECKS = {"settings", "disk", "database", "version", "server settings", "writes", "key", "connections", "migrations",
+CHECKS = {"settings", "disk", "pictures", "database", "version", "server settings", "writes", "key", "connections", "migrations",
           "clock", "delivery workers", "deliveries", "imports", "backup"}  # fmt: skip
 
 

@@ -22,7 +22,9 @@ async def place_order(shop: Shop, **more: Any) -> dict[str, Any]:
 
 def rows(text: str) -> list[str]:
     """Return the link texts in the first column of a table."""
-    return re.findall(r'<tr><td>(?:<span class="pick"><input[^>]+>)?<a href="[^"]+">([^<]+)</a>', text)
+    return re.findall(
+        r'<tr><td[^>]*>(?:<span class="pick"><input[^>]+>|<(?:svg|img)(?:(?!<a ).)*)?<a href="[^"]+">([^<]+)</a>', text
+    )
 
 
 def hidden(text: str) -> dict[str, str]:

@@ -48,11 +48,14 @@ NEEDS: dict[Audience | Right, str] = {
         store_import store_imports store_leave store_ledger store_location store_locations store_metadata store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
-        add_key add_product app_subscription apply_app_file approve_request cancel_running_import change_app change_callbacks change_collection change_declaration
-        change_customer_metadata change_location change_members change_order change_order_metadata change_product change_product_metadata change_stock change_store_settings check_corrected_rows
-        close_location comment_on_order compare_app_file create_collection create_deploy_token create_location create_subscription declare_subscription define_app_metadata define_metadata delete_collection delete_subscription
-        download_failed_rows download_report download_template edit_product end_old_secret export_customers export_orders
-        export_products fix_import issue_access_token new_app_subscription new_import new_product new_webhook
+        add_key add_picture add_product app_subscription apply_app_file approve_request cancel_running_import
+        change_app change_callbacks change_collection change_customer_metadata change_declaration change_location
+        change_members change_order change_order_metadata change_pictures change_product change_product_metadata
+        change_stock change_store_settings check_corrected_rows close_location comment_on_order compare_app_file
+        create_collection create_deploy_token create_location create_subscription declare_subscription
+        define_app_metadata define_metadata delete_collection delete_subscription download_failed_rows
+        download_report download_template edit_product end_old_secret export_customers export_orders export_products
+        fix_import issue_access_token new_app_subscription new_import new_product new_webhook
         open_development_store_for_app open_location order_action packing_slips pause_managed_subscription
         pause_subscription pick_list
         redeliver_one redeliver_range redeliver_selected reduce_app_scopes refuse_request reinstall_app

@@ -22,6 +22,7 @@ async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service
     assert "/price invalid_money" in done.stdout
     assert "succeeded 1000" in done.stdout
     assert "product.updated" in done.stdout
+    assert "1 x 1 pixels, ready" in done.stdout
     assert "list_products attempt 1: 200 after" in done.stdout
     async with account.client() as api:
         assert (await api.get("/webhooks")).json()["meta"]["total"] == 0

@@ -102,9 +102,11 @@ async def test_the_portal_shows_the_document(
             assert page.status_code == 200, path
 
 
-async def test_the_export_contains_the_document_as_the_api_returns_it(shop: Shop, recorded: Recorded) -> None:
+async def test_the_export_contains_the_document_as_the_api_returns_it(
+    shop: Shop, recorded: Recorded, settings: Settings
+) -> None:
     row = await find_store(shop.db, shop.store.handle)
-    text = b"".join([part async for part in export_store(shop.db, row)])
+    text = b"".join([part async for part in export_store(shop.db, row, settings)])
     lines = [json.loads(line) for line in text.splitlines()]
     found = {(line["type"], line["data"]["id"]): line["data"] for line in lines if line["type"] != "store"}
     [order], [product] = recorded["orders"], recorded["products"]

@@ -42,6 +42,7 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
         "stoa_client.connection": used(f"{a}Connection", f"{a}Resource"),
         "stoa_client.exports": used(f"{a}Export"),
         "stoa_client.feed": used(f"{a}Feed"),
+        "stoa_client.images": used(f"{a}ProductImages"),
         "stoa_client.imports": used(f"{a}ImportJobs"),
         "stoa_client.pages": used(f"{a}Pages"),
         "stoa_client.uploads": used(f"{a}Upload", "async_source" if awaited else "source"),
@@ -49,6 +50,10 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
     for module, names in sources.items():
         if names:
             yield f"from {module} import {', '.join(names)}"
+
+
+# Resources of the client that are written by hand, by the group that has them.
+WRITTEN: dict[tuple[str, ...], dict[str, str]] = {("products",): {"images": "ProductImages"}}
 
 
 def usual_codes(found: list[Operation]) -> set[str]:
@@ -71,6 +76,8 @@ def _classes(group: Group, usual: set[str], *, awaited: bool) -> Iterator[str]:
         yield "        super().__init__(connection)"
         for inner in group.below:
             yield f"        self.{inner.name} = {a}{inner.title}(connection)"
+        for name, kind in WRITTEN.get(group.chain, {}).items():
+            yield f"        self.{name} = {a}{kind}(connection)"
     for operation in group.operations:
         yield from _method(operation, usual, awaited=awaited)
 

@@ -12,6 +12,7 @@ from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
 from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
+from stoa.demo.pictures import keep_pictures
 from stoa.demo.sales import sell
 from stoa.events.outbox import Actor, Cause
 from stoa.inventory.locations import add_location
@@ -80,6 +81,8 @@ async def fill(operator: Operator, handle: str, catalog: str) -> None:
             operator, handle, each.handle, Details(each.title, each.description, None, each.rules, each.match)
         )
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
+    pictures = await keep_pictures(operator, store.id, [image.url for each in products for image in each.images])
+    store = msgspec.structs.replace(store, pictures=pictures)
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")
         await save(db, store.id, [new_product(product, store) for product in products], cause, booking)

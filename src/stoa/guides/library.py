@@ -12,7 +12,7 @@ import msgspec
 _READING_ORDER = (
     "quickstart", "build-an-app", "app-file", "authentication", "installing", "development-stores", "python-sdk",
     "typescript-sdk", "testing-an-app", "agents",
-    "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "collections", "inventory", "imports", "exports",
+    "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "pictures", "collections", "inventory", "imports", "exports",
     "dlt", "airbyte", "moving",
     "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
     "versioning",

@@ -16,6 +16,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.mail.smtp import Connection, refusal_of
 from stoa.mail_settings import read_mail_server, read_sender
+from stoa.media.storage import folder_of, open_storage
 from stoa.operations import measuring
 from stoa.operations.connection_budget import (
     LIMITS,
@@ -61,7 +62,12 @@ _DATABASE = "database"
 
 async def examine(url: str, settings: Settings) -> list[Finding]:
     """Run every check; checks that need the database are left out if it cannot be reached."""
-    found = [_check_settings(settings), _check_disk(settings), *await _check_mail(settings)]
+    found = [
+        _check_settings(settings),
+        _check_disk(settings),
+        await _check_media(settings),
+        *await _check_mail(settings),
+    ]
     db = Database(url, size=1)
     try:
         found += await _check_server(db, settings)
@@ -123,6 +129,26 @@ def _check_disk(settings: Settings) -> Finding:
         status: Status = "problem" if share < _FULL_DISK else "warning"
         return Finding("disk", status, detail, "Free space or enlarge the disk: without space, every write fails.")
     return Finding("disk", "ok", detail)
+
+
+async def _check_media(settings: Settings) -> Finding:
+    """Whether pictures can be stored; several machines need one storage."""
+    folder, storage = folder_of(settings), open_storage(settings)
+    try:
+        await storage.check()
+    except OSError as error:
+        action = "Check STOA_MEDIA_URL, the rights of the folder, or the keys of the bucket: pictures cannot be stored."
+        return Finding("pictures", "problem", str(error), action)
+    finally:
+        await storage.close()
+    if settings.database_url and not settings.media_url:
+        return Finding(
+            "pictures",
+            "warning",
+            "the database is external, but pictures are in the data folder",
+            "Set STOA_MEDIA_URL to a bucket or a shared folder, so that every machine has the same pictures.",
+        )
+    return Finding("pictures", "ok", f"they are stored in {folder}" if folder else "they are stored in a bucket")
 
 
 async def _check_mail(settings: Settings) -> list[Finding]:

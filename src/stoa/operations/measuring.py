@@ -18,6 +18,7 @@ from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
 from stoa.mail.contract import MailBacklog
 from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
+from stoa.media.queries import PICTURES_WAITING
 from stoa.operations import telemetry
 from stoa.rest.unsent import UnsentResponses
 from stoa.usage.load import ADD_GAUGES
@@ -57,6 +58,7 @@ class Queues(msgspec.Struct):
     now: datetime
     clock_offset: float  # this machine's clock minus the database's
     response_s: float = 0.0  # how long the database took for the simplest statement
+    pictures: int = 0  # to be fetched
 
     @property
     def oldest_import_s(self) -> float:
@@ -70,7 +72,8 @@ async def read_queues(db: Executor) -> Queues:
     now = await NOW.one(db)
     after = time.time()
     offset = (before + after) / 2 - now.timestamp()
-    return Queues(backlog, imports, mails, backup_at, now, offset, max(0.0, after - before))
+    pictures = await PICTURES_WAITING.one(db)
+    return Queues(backlog, imports, mails, backup_at, now, offset, max(0.0, after - before), pictures)
 
 
 def problems(queues: Queues) -> dict[str, str]:
@@ -103,6 +106,7 @@ def publish(queues: Queues, *, sends: bool) -> None:
     telemetry.IMPORTS_WAITING.set(queues.imports.waiting)
     telemetry.IMPORTS_RUNNING.set(queues.imports.running)
     telemetry.OLDEST_IMPORT.set(queues.oldest_import_s)
+    telemetry.PICTURES_WAITING.set(queues.pictures)
     telemetry.MAILS_WAITING.set(mails.waiting)
     telemetry.OLDEST_MAIL.set(mails.oldest_seconds if sends else 0)
     telemetry.MAILS_GIVEN_UP.set(mails.given_up)

@@ -67,6 +67,7 @@ DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that 
 IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
 IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
 OLDEST_IMPORT = _shared_gauge("stoa_import_oldest_waiting_seconds", "Age of the oldest import that waits for a worker")
+PICTURES_WAITING = _shared_gauge("stoa_picture_waiting", "Pictures that are waiting to be fetched, up to 10,000")
 MAILS_WAITING = _shared_gauge("stoa_mail_waiting", "Emails that wait to be sent, up to 10,000")
 OLDEST_MAIL = _shared_gauge(
     "stoa_mail_oldest_waiting_seconds", "Age of the oldest email that waits to be sent; 0 without a mail server"

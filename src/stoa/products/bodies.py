@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from stoa.media.contract import PictureData, PictureStatus, PictureType
 from stoa.products.contract import (
     MOST_VARIANTS,
     CollectionHandle,
@@ -49,7 +50,14 @@ IsDefault = Annotated[
 
 
 class NewImage(msgspec.Struct, forbid_unknown_fields=True):
-    url: Url
+    """An image: the `url` of a picture elsewhere, a `source_url` that Stoa fetches, or the `data` of a file."""
+
+    url: Url | None = None
+    source_url: Url | None = None
+    content_type: Annotated[
+        PictureType | None, Meta(description="The type of `data`. Stoa checks it against the file.")
+    ] = None
+    data: PictureData | None = None
     alt: Short | None = None
 
 
@@ -119,10 +127,15 @@ class NewProduct(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangedImage(NewImage, forbid_unknown_fields=True):
-    """An image in a change. An image with a known id or URL stays the same image."""
+    """An image in a change. An image with a known id, URL or source URL stays the same image. What Stoa finds out about a
+    picture is ignored."""
 
     id: int | None = None
     position: int | None = None
+    width: int | None = None
+    height: int | None = None
+    status: PictureStatus | None = None
+    reason: str | None = None
 
 
 class SeoChanges(msgspec.Struct, forbid_unknown_fields=True):

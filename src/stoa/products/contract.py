@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from stoa.db.editions import added
+from stoa.media.contract import PictureStatus
 from stoa.rest.checks import Money, Time, accepted_by, decimal_within, worded
 from stoa.rest.fields import CreatedAt, Name, Short, ShownMetadata, UpdatedAt, Url, Version
 from stoa.rest.problems import Refusal
@@ -75,7 +76,12 @@ class Stock(msgspec.Struct):
 
 class Image(msgspec.Struct):
     id: Annotated[int, Meta(description="The id of the image. A change that sends the same id or URL keeps it.")]
-    url: Annotated[Url, Meta(description="The address of the picture. Stoa stores the address and does not fetch it.")]
+    url: Annotated[
+        Url,
+        Meta(
+            description="The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160, 320, 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own address if you sent `url`, which Stoa does not fetch."
+        ),
+    ]
     alt: Annotated[
         Short | None,
         Meta(description="The text that replaces the picture for people who do not see it; null if none is set."),
@@ -86,6 +92,31 @@ class Image(msgspec.Struct):
             description="The position among the images of the product, from 1. The order of `images` in a request sets it."
         ),
     ]
+    width: Annotated[
+        int | None, added(2), Meta(description="The width of the stored picture in pixels; null unless Stoa stores it.")
+    ] = None
+    height: Annotated[
+        int | None,
+        added(2),
+        Meta(description="The height of the stored picture in pixels; null unless Stoa stores it."),
+    ] = None
+    status: Annotated[
+        PictureStatus,
+        added(2),
+        Meta(
+            description="`pending` until Stoa has fetched `source_url`, then `ready`, or `failed` if that is impossible. Uploaded pictures and your own addresses are `ready`."
+        ),
+    ] = "ready"
+    reason: Annotated[
+        str | None, added(2), Meta(description="Why fetching failed; null unless `status` is `failed`.")
+    ] = None
+    source_url: Annotated[
+        Url | None,
+        added(2),
+        Meta(
+            description="The address from which Stoa fetches the picture, once; null for other images. To try again after a failure, send it again."
+        ),
+    ] = None
 
 
 class Option(msgspec.Struct, forbid_unknown_fields=True):

@@ -25,6 +25,7 @@ COLUMNS = csv_rows.Columns(
         **dict.fromkeys(("variant.metadata.", "location"), csv_rows.text),
         "stock.on_hand": csv_rows.integer,
     },
+    only_read={"images.source_url": ("images", csv_rows.image_sources)},
     members="variants",
     flat=frozenset({"sku", "barcode", "stock", "location"}),
     grouped_by=("id", "external_id", "slug"),

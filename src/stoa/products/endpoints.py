@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from stoa.media.contract import MOST_BODY_BYTES
 from stoa.products import queries, rules
 from stoa.products.batch import change_products
 from stoa.products.bodies import NewProduct, ProductBatch, ProductChanges
 from stoa.products.contract import Product, SkuTaken
 from stoa.products.examples import NEW_SHIRT, PRODUCT_BATCH, SHIRT_CHANGES
+from stoa.products.pictures import take_pictures, take_pictures_of_batch
 from stoa.products.queries import PRODUCTS
 from stoa.products.save import load, store
 from stoa.products.together import create_all, update_all
@@ -42,6 +44,8 @@ async def list_products(call: Call, query: ListQuery) -> Page[Product]:
     errors=[SkuTaken, ExternalIdTaken],
     example=NEW_SHIRT,
     grouped=create_all,
+    before=take_pictures,
+    body_bytes=MOST_BODY_BYTES,
 )
 async def create_product(call: Call, body: NewProduct) -> Created[Product]:
     """Create a product.
@@ -68,6 +72,8 @@ async def get_product(call: Call, product_id: int) -> One[Product]:
     errors=[SkuTaken, ExternalIdTaken],
     example=SHIRT_CHANGES,
     grouped=update_all,
+    before=take_pictures,
+    body_bytes=MOST_BODY_BYTES,
 )
 async def update_product(call: Call, product_id: int, body: ProductChanges) -> One[Product]:
     """Update a product by merge patch.
@@ -103,6 +109,8 @@ async def delete_product(call: Call, product_id: int) -> NoContent:
     scope="products:write",
     errors=[SkuTaken, ExternalIdTaken, rules.DuplicateVariant, VersionConflict, BatchFailed, TooManyItems],
     example=PRODUCT_BATCH,
+    before=take_pictures_of_batch,
+    body_bytes=MOST_BODY_BYTES,
 )
 async def batch_products(call: Call, body: ProductBatch) -> Batch[Product]:
     """Create, update, upsert and delete up to 100 products.

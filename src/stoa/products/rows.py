@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET
 
 from stoa.products.arrangement import WantedPosition, arrange, position_faults
-from stoa.products.bodies import PRODUCT_ELSEWHERE, NewProduct, NewVariant, ProductChanges, VariantChanges
-from stoa.products.contract import Product, Variant
+from stoa.products.bodies import PRODUCT_ELSEWHERE, NewImage, NewProduct, NewVariant, ProductChanges, VariantChanges
+from stoa.products.contract import Image, Product, Variant
 from stoa.products.rules import add_variant, change_product, change_variant, new_product, refuse, set_stock
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, on_itself
@@ -26,6 +26,7 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
 # Fields that an export contains and an import ignores, because the service maintains them.
 _MAINTAINED = _names(Product) - _names(NewProduct) - _names(ProductChanges) - {"currency"}
 _MAINTAINED_OF_VARIANT = _names(Variant) - _names(NewVariant) - _names(VariantChanges)
+_FOUND_OUT_OF_IMAGE = _names(Image) - _names(NewImage)
 _OF_THE_ONLY_VARIANT = ("sku", "barcode", "stock")
 
 
@@ -255,7 +256,7 @@ def _new_image(image: Any) -> Any:
     if not isinstance(image, dict):
         return image  # pyright: ignore[reportUnknownVariableType]
     members: dict[str, Any] = image  # pyright: ignore[reportUnknownVariableType]
-    return {name: value for name, value in members.items() if name not in ("id", "position")}
+    return {name: value for name, value in members.items() if name not in _FOUND_OUT_OF_IMAGE}
 
 
 def _check_currency(row: Mapping[str, Any], store: Store) -> None:

@@ -22,6 +22,7 @@ from stoa.products.bodies import (
 from stoa.products.collections import choose
 from stoa.products.contract import MOST_VARIANTS
 from stoa.products.documents import changes_between, members_of, options_key
+from stoa.products.images import faults_of_images, images_of
 from stoa.products.slugs import slug_of
 from stoa.products.stock_locations import DEFAULT_LOCATION
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy, has_unlimited_stock
@@ -54,7 +55,8 @@ def new_product(new: NewProduct, store: Store) -> ProductCopy:
     members = _sent(new, store, leave_out=("variants", "sku", "barcode", "stock"))
     members["currency"] = store.currency
     members["slug"] = new.slug or slug_of(new.name)
-    members["images"] = _images([], members["images"])
+    refuse(faults_of_images([], members["images"], store.pictures))
+    members["images"] = images_of([], members["images"], store.pictures)
     members["collections"] = choose([], new.collections)
     fields = ProductFields(**members)
     product = ProductCopy(None, fields, [], touched=True, derives_slug=not new.slug)
@@ -107,7 +109,9 @@ def change_product(product: ProductCopy, body: ProductChanges, patch: Mapping[st
     """Apply a merge patch, and return whether anything changed."""
     wanted = {**patch, **{name: _text(patch[name], store) for name in _AMOUNTS if patch.get(name) is not None}}
     if body.images is not UNSET and body.images is not None:
-        wanted["images"] = _images(product.fields.images, msgspec.to_builtins(body.images))
+        sent = msgspec.to_builtins(body.images)
+        refuse(faults_of_images(product.fields.images, sent, store.pictures))
+        wanted["images"] = images_of(product.fields.images, sent, store.pictures)
     if body.collections is not UNSET:
         wanted["collections"] = choose(product.fields.collections, body.collections or [])
     merged = merge(members_of(product.fields), wanted)
@@ -319,21 +323,6 @@ def _sent(body: msgspec.Struct, store: Store, *, leave_out: tuple[str, ...]) -> 
 
 def _text(amount: Any, store: Store) -> str:
     return money.to_text(money.to_minor(Decimal(amount), store.digits), store.digits)
-
-
-def _images(before: list[dict[str, Any]], sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Images in the order sent. A known image, by id or URL, keeps its id."""
-    by_id: dict[int | None, dict[str, Any]] = {image["id"]: image for image in before}
-    by_url = {image["url"]: image for image in before}
-    last = max((image["id"] for image in before), default=0)
-    found: list[dict[str, Any]] = []
-    for position, image in enumerate(sent, 1):
-        known = by_id.get(image.get("id")) or by_url.get(image["url"])
-        if known is None or known["id"] in [each["id"] for each in found]:
-            last += 1
-        number = known["id"] if known and known["id"] not in [each["id"] for each in found] else last
-        found.append({"id": number, "url": image["url"], "alt": image.get("alt"), "position": position})
-    return found
 
 
 def _refuse_duplicate(product: ProductCopy, edited: VariantCopy | None, values: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, InputRow, json_of, json_rows
 from stoa.events.outbox import Cause
+from stoa.media.queries import QUEUE_FETCHES
 from stoa.products import queries
 from stoa.products.bodies import ProductFields, VariantFields
 from stoa.products.collections import memberships
@@ -23,6 +24,7 @@ from stoa.products.documents import (
     terms_of,
 )
 from stoa.products.events import events_of
+from stoa.products.images import pending_images
 from stoa.products.rows import Keys
 from stoa.products.working_copy import ProductCopy, VariantCopy
 from stoa.products.workspace import Pointing, ProductWorkspace, on_itself
@@ -244,6 +246,21 @@ async def save(
         product.id = product_id
     for variant, variant_id in zip(changed, saved.variant_ids, strict=True):
         variant.id = variant_id
+    await _queue_fetches(db, store_id, touched)
+
+
+async def _queue_fetches(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:
+    """Let the background worker fetch the new images that have a source URL."""
+    waiting = [
+        (product.stored_id, image_id, source_url)
+        for product in products
+        if not product.deleted
+        for image_id, source_url in pending_images(
+            product.before.images if product.before else (), product.fields.images
+        )
+    ]
+    if waiting:
+        await QUEUE_FETCHES.run(db, store_id, *map(list, zip(*waiting, strict=True)))
 
 
 async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:

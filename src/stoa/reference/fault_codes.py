@@ -19,6 +19,7 @@ FAULT_CODES: dict[str, str] = {
     "key_mismatch": "The keys of an item, such as `id` and `sku`, belong to different resources.",
     "currency_mismatch": "The currency differs from the currency of the store.",
     "total_mismatch": "A sum in the request differs from the one that Stoa computes, such as `total` or `tax_total`; `meta.expected` contains it.",
+    "invalid_picture": "The file of an image is damaged, too large, or of another type than `content_type` says.",
     "metadata_limit": "The resource would have more metadata keys than it can have.",
     "address_limit": "The customer would have more addresses than it can have.",
     "url_not_allowed": "Stoa does not send webhooks to this URL, because it is not public or its scheme is not allowed.",

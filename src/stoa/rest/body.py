@@ -13,7 +13,7 @@ import msgspec
 
 from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS, checker, validation_failed
-from stoa.rest.endpoint import Endpoint
+from stoa.rest.endpoint import JSON_BODY_BYTES, Endpoint
 from stoa.rest.problems import (
     Fault,
     InsufficientScope,
@@ -30,7 +30,6 @@ from stoa.rest.scopes import EACH, Path, field_scopes
 
 T = TypeVar("T")
 
-JSON_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 30.0
 INFLATE_RATIO = 20
 MOST_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
@@ -40,10 +39,19 @@ _SMALL = 1_000
 # --- bytes -----------------------------------------------------------------------------------------------------------
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = JSON_BODY_BYTES) -> bytes:
-    """Read and decompress a whole body. Size and time are limited while it arrives, not afterwards."""
-    check_length(headers, most)
+async def read_body(
+    receive: Receive,
+    headers: dict[bytes, bytes],
+    most: int = JSON_BODY_BYTES,
+    reserve: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """Read and decompress a whole body. Size and time are limited while it arrives, not afterwards.
+
+    `reserve` counts the bytes beyond those of any body. Decompression takes time, so a compressed body is never larger.
+    """
     gzipped = is_gzipped(headers)
+    most = min(most, JSON_BODY_BYTES) if gzipped else most
+    check_length(headers, most)
     deadline = time.monotonic() + BODY_SECONDS
     parts: list[bytes] = []
     size = 0
@@ -53,6 +61,8 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], most: int = J
         size += len(part)
         if size > most:
             raise PayloadTooLarge(f"The body may have at most {most:,} bytes.", max_bytes=most)
+        if size > JSON_BODY_BYTES:
+            reserve(len(part))
         parts.append(part)
         if not message.get("more_body", False):
             break
@@ -109,6 +119,41 @@ def _decompress(gzipped: bytes, most: int) -> bytes:
     if not decompressor.eof or decompressor.unused_data:
         raise UnsupportedMediaType("The gzip body is truncated or followed by other data.")
     return raw
+
+
+# --- long values ---------------------------------------------------------------------------------------------------
+
+_LONG = 64 * 1024
+_LIFTED = "@"  # begins what replaces a long value; it is not a letter of base64
+_VALUE = re.compile(rb'\s*:\s*"')
+
+
+def lift(raw: bytes) -> tuple[bytes, list[memoryview]]:
+    """A large body without the long values of members named `data`, and these values, which need not be parsed."""
+    if len(raw) <= JSON_BODY_BYTES:
+        return raw, []
+    view, kept, values = memoryview(raw), list[bytes | memoryview](), list[memoryview]()
+    copied = at = 0
+    while (at := raw.find(b'"data"', at)) >= 0:
+        at += len(b'"data"')
+        begin = _VALUE.match(raw, at)
+        end = raw.find(b'"', begin.end()) if begin else -1
+        if begin and end - begin.end() > _LONG:
+            kept += [view[copied : begin.end()], f"{_LIFTED}{len(values)}".encode()]
+            values.append(view[begin.end() : end])
+            copied = at = end
+    rest = b"".join([*kept, view[copied:]])
+    if len(rest) > JSON_BODY_BYTES:
+        raise PayloadTooLarge(
+            f"The body may have at most {JSON_BODY_BYTES:,} bytes beside its pictures.", max_bytes=JSON_BODY_BYTES
+        )
+    return rest, values
+
+
+def lifted_number(text: str) -> int | None:
+    """The number of the long value that a text replaces; None for any other text."""
+    number = text.removeprefix(_LIFTED)
+    return int(number) if text.startswith(_LIFTED) and number.isdecimal() and len(number) < 4 else None
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -221,7 +266,8 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         )
     if not raw:
         raise MalformedJson("A request body is required.")
-    value = parse(raw)
+    rest, call.lifted = lift(raw)
+    value = parse(rest)
     if not isinstance(value, dict):
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)

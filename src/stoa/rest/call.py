@@ -21,6 +21,7 @@ class Writable(msgspec.Struct, frozen=True, kw_only=True):
     """What applies to a writer of a store, beside the columns of its row."""
 
     definitions: Definitions = NO_DEFINITIONS  # of metadata
+    pictures: Mapping[str, Any] = {}  # that the request may show, by what names them in it
 
 
 class Store(Writable, frozen=True):
@@ -85,7 +86,7 @@ class Call:
     """One request as its handler sees it."""
 
     __slots__ = ("_autocommit", "accepted", "base", "by", "db", "document_cost", "echoed", "expected", "faults", "fields",
-                 "headers", "include", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
+                 "headers", "include", "lifted", "parameters", "patch", "refused_items", "request_id", "settings", "store", "subject",
                  "waited_s")  # fmt: skip
 
     def __init__(
@@ -105,6 +106,7 @@ class Call:
         self.faults: list[Fault] = []  # of the body, reported together with those that the handler finds
         self.refused_items: dict[int, Refusal] = {}  # the items of a batch that do not have the declared type, by index
         self.include: frozenset[str] = frozenset()
+        self.lifted: list[memoryview] = []  # the long values of a large body, which was parsed without them
         self.parameters: dict[str, Any] = {}  # the query parameters of an endpoint that is not a list
         self.accepted = ""  # the media type of the response, if the endpoint offers several
         self.headers: Mapping[bytes, bytes] = {}

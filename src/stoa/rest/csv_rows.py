@@ -61,6 +61,11 @@ def collections(cell: str) -> Any:
     ]
 
 
+def image_sources(cell: str) -> Any:
+    """Likewise, of pictures that Stoa fetches."""
+    return [{"source_url": each.pop("url"), **each} for each in images(cell)]
+
+
 def document(cell: str) -> Any:
     """A list of objects or an object with arbitrary keys, as JSON."""
     return msgspec.json.decode(cell)
@@ -141,6 +146,7 @@ class Columns(msgspec.Struct, frozen=True):
     shown: Callable[[dict[str, Any]], dict[str, Any]] | None = (
         None  # adds to a document what its columns show otherwise
     )
+    only_read: Mapping[str, tuple[str, Cell]] = {}  # columns that only an import has, each with the field that it sets
     drawn_from: Mapping[str, str] = {}  # the field of the document that `shown` takes a column's value from
 
     def read_header(self, header: Header, match_by: str, *, ignore_unknown: bool = False) -> "Sheet":
@@ -155,8 +161,10 @@ class Columns(msgspec.Struct, frozen=True):
             if not name:
                 column = Column("nameless")
             elif column is None and not ignore_unknown:
-                faults.append(unknown_field(given, "", [*self.resource, *self.member, "option.", "json"]))
-            elif column is not None and name in names:
+                faults.append(
+                    unknown_field(given, "", [*self.resource, *self.only_read, *self.member, "option.", "json"])
+                )
+            elif column is not None and (name in names or _sets_again(column, found)):
                 faults.append(Fault(f"/{printable(given)}", "invalid_format", "appears twice in the header"))
             names.append(name)
             found.append(column or Column("nothing"))
@@ -187,12 +195,20 @@ class Columns(msgspec.Struct, frozen=True):
                 if each.endswith(".") and name.startswith(each) and len(name) > len(each):
                     base = tuple(each.removeprefix("variant.").strip(".").split("."))
                     return name, Column(of, (*base, given.strip()[len(each) :]), read)
+        if name in self.only_read:
+            field, read = self.only_read[name]
+            return name, Column("resource", (field,), read)
         return name, None
 
     def _group(self, names: list[str], found: list[Column]) -> int | None:
         optional = any(column.of == "option" for column in found)
         keys = [*self.grouped_by, *([self.grouped_with_options] if optional else [])]
         return next((names.index(key) for key in keys if key in names), None)
+
+
+def _sets_again(column: Column, others: Sequence[Column]) -> bool:
+    """Whether another column sets the same field of the resource."""
+    return column.of == "resource" and any(each.of == "resource" and each.path == column.path for each in others)
 
 
 class Sheet(msgspec.Struct):

@@ -1,5 +1,6 @@
 """The life of a request: route, admit, decode, carry out in at most one transaction, respond."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from stoa.rest import idempotency
 from stoa.rest.body import decode, read_body
 from stoa.rest.call import Call, Caller, Store
 from stoa.rest.checks import validation_failed
-from stoa.rest.endpoint import Endpoint
+from stoa.rest.endpoint import JSON_BODY_BYTES, Endpoint
 from stoa.rest.group_commit import GroupCommit, GroupedCall
 from stoa.rest.headers import (
     STREAMS,
@@ -322,7 +323,16 @@ class Dispatcher:
             owner = f"app:{caller.app_id}"
             async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
                 return await self._write(request, endpoint, call, values, values["body"].digest)
-        raw = await read_body(request.receive, headers)
+        if endpoint.body_bytes == JSON_BODY_BYTES:
+            return await self._write_body(request, endpoint, call, values, await read_body(request.receive, headers))
+        with self._uploads.reserving(f"app:{caller.app_id}") as reserve:
+            raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
+            return await self._write_body(request, endpoint, call, values, raw)
+
+    async def _write_body(
+        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
+    ) -> Response:
+        headers, caller = request.headers, call.caller
         if endpoint.body is not None:
             body = decode(raw, headers, endpoint, call)
             if body is not None:
@@ -356,7 +366,11 @@ class Dispatcher:
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
         named = (request.method, request.path, request.query, raw, call.caller.installation)
-        fingerprint = idempotency.fingerprint(*named) if key else b""
+        fingerprint = b""
+        if key and len(raw) > JSON_BODY_BYTES:
+            fingerprint = await asyncio.to_thread(idempotency.fingerprint, *named)
+        elif key:
+            fingerprint = idempotency.fingerprint(*named)
         write = Write(request, endpoint, call, values, key, fingerprint)
         if not endpoint.transaction:
             return await self._writes.outside_transaction(write)

@@ -18,6 +18,8 @@ from stoa.rest.lists import ListOf, ListQuery, Page
 from stoa.rest.problems import Refusal
 from stoa.rest.scopes import FieldScopes, field_scopes
 
+JSON_BODY_BYTES = 1024 * 1024
+
 T = TypeVar("T")
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 
@@ -112,6 +114,7 @@ class Endpoint(msgspec.Struct, frozen=True, eq=False, dict=True):
     produces: tuple[str, ...]  # media types of the response, the default first
     transaction: bool = True  # False for a handler that waits for other services and must not hold a connection
     before: Callable[..., Awaitable[None]] | None = None  # slow work, done before the transaction begins
+    body_bytes: int = JSON_BODY_BYTES  # more than the default only for long values, which are not parsed
     secret: bool = False  # the response contains a secret, so its stored copy is encrypted
     grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None  # handles several calls in one transaction
     primary: bool = (
@@ -219,6 +222,7 @@ class Routes:
         produces: Sequence[str] = (JSON,),
         transaction: bool = True,
         before: Callable[..., Awaitable[None]] | None = None,
+        body_bytes: int = JSON_BODY_BYTES,
         secret: bool = False,
         grouped: Callable[..., Awaitable[Sequence[Any]]] | None = None,
         primary: bool = False,
@@ -266,6 +270,7 @@ class Routes:
                     produces=(JSON, *STREAMS) if lists else tuple(produces),
                     transaction=transaction,
                     before=before,
+                    body_bytes=body_bytes,
                     secret=secret,
                     grouped=grouped,
                     primary=primary,

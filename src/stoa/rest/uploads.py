@@ -6,7 +6,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -48,6 +48,21 @@ class UploadSpace:
             raise refusal
         self.held += size
         self._held_by[owner] += size
+
+    @contextmanager
+    def reserving(self, owner: str) -> Generator[Callable[[int], None]]:
+        """Yield a function that counts bytes until the block ends."""
+        held = 0
+
+        def reserve(size: int) -> None:
+            nonlocal held
+            self.take(owner, size)
+            held += size
+
+        try:
+            yield reserve
+        finally:
+            self.give_back(owner, held)
 
     def give_back(self, owner: str, size: int) -> None:
         self.held -= size

@@ -477,6 +477,12 @@ CREATE TABLE deploy_tokens (
 CREATE INDEX deploy_tokens_app_idx ON deploy_tokens (app_id);
 COMMENT ON TABLE deploy_tokens IS 'global';
 
+CREATE TABLE erased_media (
+    store_id bigint NOT NULL,
+    CONSTRAINT erased_media_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE erased_media IS 'global';
+
 CREATE TABLE events (
     store_id         bigint NOT NULL,
     id               text NOT NULL,
@@ -758,6 +764,19 @@ CREATE INDEX mails_due_at_idx ON mails (due_at) WHERE (status = 'waiting'::text)
 CREATE INDEX mails_failed_idx ON mails (finished_at) WHERE (status = 'failed'::text);
 COMMENT ON TABLE mails IS 'global';
 
+CREATE TABLE media_files (
+    store_id           bigint NOT NULL,
+    name               text NOT NULL,
+    width              integer NOT NULL,
+    height             integer NOT NULL,
+    bytes              bigint NOT NULL,
+    widths             integer[] NOT NULL,
+    created_at         timestamptz DEFAULT now() NOT NULL,
+    unreferenced_since timestamptz DEFAULT now(),
+    CONSTRAINT media_files_pkey PRIMARY KEY (store_id, name)
+);
+COMMENT ON TABLE media_files IS 'store';
+
 CREATE TABLE notification_preferences (
     account_id bigint NOT NULL,
     kind       text NOT NULL,
@@ -988,6 +1007,18 @@ ALTER TABLE pending_deliveries
 CREATE INDEX pending_deliveries_due_idx ON pending_deliveries (store_id, webhook_id, due_at, sequence);
 CREATE INDEX pending_deliveries_order_idx ON pending_deliveries (store_id, webhook_id, ordered_by, sequence) WHERE (ordered_by IS NOT NULL);
 COMMENT ON TABLE pending_deliveries IS 'store';
+
+CREATE TABLE picture_fetches (
+    store_id   bigint NOT NULL,
+    product_id bigint NOT NULL,
+    image_id   integer NOT NULL,
+    source_url text NOT NULL,
+    attempts   integer DEFAULT 0 NOT NULL,
+    due_at     timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT picture_fetches_pkey PRIMARY KEY (store_id, product_id, image_id)
+);
+CREATE INDEX picture_fetches_due_idx ON picture_fetches (due_at);
+COMMENT ON TABLE picture_fetches IS 'store';
 
 CREATE TABLE product_terms (
     store_id   bigint NOT NULL,

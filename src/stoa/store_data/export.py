@@ -1,5 +1,7 @@
-"""Exports a store as lines of JSON: the store, its products, variants, customers and orders, as the API returns them."""
+"""Exports a store as lines of JSON: the store, its products, variants, customers and orders, as the API returns them, and the
+files of its pictures."""
 
+import base64
 from collections.abc import AsyncGenerator
 
 import click
@@ -11,8 +13,13 @@ from stoa.access.operator import Operator, find_store
 from stoa.access.store_commands import store
 from stoa.customers.documents import only_shared
 from stoa.db.query import Executor, Query
+from stoa.media.addresses import PREFIX
+from stoa.media.contract import MEDIA_TYPES
+from stoa.media.queries import SHOWN_NAMES
+from stoa.media.storage import open_storage
 from stoa.orders import queries as order_queries
 from stoa.products import queries as product_queries
+from stoa.settings import Settings
 
 MEDIA, _BATCH = "application/x-ndjson", 500
 
@@ -44,7 +51,7 @@ async def record_export(by: Operator, exported: StoreRow) -> None:
         await by.record(db, exported.id, "store.exported", f"store:{exported.handle}")
 
 
-async def export_store(db: Executor, exported: StoreRow) -> AsyncGenerator[bytes]:
+async def export_store(db: Executor, exported: StoreRow, settings: Settings) -> AsyncGenerator[bytes]:
     """Yield the lines of an export in batches; each line has a `type` and its `data`."""
     yield _line("store", msgspec.json.encode(exported))
     for kind, query in _KINDS:
@@ -53,6 +60,26 @@ async def export_store(db: Executor, exported: StoreRow) -> AsyncGenerator[bytes
             after = found[-1].id
             documents = (only_shared(each.doc) if kind == "customer" else each.doc for each in found)
             yield b"".join(_line(kind, document) for document in documents)
+    storage = open_storage(settings)
+    try:
+        for name in await SHOWN_NAMES.all(db, exported.id):
+            data = await storage.get(name) if name.startswith(f"{exported.id}/") else None
+            if data is not None:
+                yield _line("picture", msgspec.json.encode(_picture(name, data)))
+    finally:
+        await storage.close()
+
+
+class ExportedPicture(msgspec.Struct):
+    """The file of a picture; `path` is the end of the address that products show."""
+
+    path: str
+    content_type: str
+    data: str
+
+
+def _picture(name: str, data: bytes) -> ExportedPicture:
+    return ExportedPicture(f"{PREFIX}{name}", MEDIA_TYPES[name.rpartition(".")[2]], base64.b64encode(data).decode())
 
 
 def _line(kind: str, document: bytes) -> bytes:
@@ -63,7 +90,7 @@ def _line(kind: str, document: bytes) -> bytes:
 @click.argument("handle")
 @click.pass_obj
 def export_command(console: Console, handle: str) -> None:
-    """Write a store to standard output as lines of JSON: settings, products, variants, customers and orders.
+    """Write a store to standard output as lines of JSON: settings, products, variants, customers, orders and pictures.
 
     \b
     Example:
@@ -73,7 +100,7 @@ def export_command(console: Console, handle: str) -> None:
     async def run(by: Operator) -> None:
         found = await find_store(by.db, handle)
         await record_export(by, found)
-        async for lines in export_store(by.db, found):
+        async for lines in export_store(by.db, found, by.settings):
             click.echo(lines, nl=False)
 
     console.run(run)

@@ -4,6 +4,7 @@ import msgspec
 
 from stoa.access import audit
 from stoa.db.query import Command, Executor, Query
+from stoa.media.queries import NOTE_ERASED
 
 BATCH = 5_000  # rows that one run of maintenance deletes at most
 
@@ -63,6 +64,8 @@ STEPS: tuple[Step, ...] = (
     _step("collection_revisions", content=True),
     _step("variants", "id", content=True),
     _step("products", "id", content=True),
+    _step("picture_fetches", "product_id", "image_id", content=True),
+    _step("media_files", "name"),  # a reset leaves the files to the removal of unused ones
     _step("row_counts", "resource", "id", content=True),
     _step("idempotency_keys", "app_id", "key", content=True),
     _step("submitted_forms", "account_id", "key", content=True),
@@ -112,6 +115,7 @@ async def erase_due_store(db: Executor, request_id: str, most: int = BATCH) -> N
     store = await DUE.maybe(db)
     if store is None or await delete_rows(db, store.id, most):
         return
+    await NOTE_ERASED.run(db, store.id)
     await DELETE_STORE.run(db, store.id)
     await audit.record(
         db,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tools.sdk.calls import EXPORTED, documentation, export_name, usual_codes
+from tools.sdk.calls import EXPORTED, WRITTEN, documentation, export_name, usual_codes
 from tools.sdk.declaring import query_name
 from tools.sdk.surface import Group, Operation
 from tools.sdk.text import DO_NOT_EDIT, joined
@@ -19,13 +19,14 @@ _SOURCES = {
     "../connection.js": ["Connection", "Resource"],
     "../exports.js": ["Export"],
     "../feed.js": ["Feed"],
+    "../images.js": ["ProductImages"],
     "../imports.js": ["ImportJobs"],
     "../options.js": ["CallOptions", "Deleted", "Fields", "IfMatch", "IfNoneMatch", "UploadOptions", "WriteOptions"],
     "../pages.js": ["Pages"],
     "../types.js": ["IfDeleted", "Only"],
     "../uploads.js": ["Upload"],
 }
-_VALUES = {"Feed", "ImportJobs", "Resource"}  # base classes; the other imports are types only
+_VALUES = {"Feed", "ImportJobs", "ProductImages", "Resource"}  # the other imports are types only
 
 
 def resources(groups: list[Group], found: list[Operation]) -> str:
@@ -63,10 +64,15 @@ def _classes(group: Group, usual: set[str]) -> Iterator[str]:
         yield f'  protected readonly path = "/{"/".join(group.chain)}";'
     for inner in group.below:
         yield f"  readonly {camel(inner.name)}: {inner.title};"
+    written = WRITTEN.get(group.chain, {})
+    for name, kind in written.items():
+        yield f"  readonly {name}: {kind};"
     if group.below:
         yield from ("", "  constructor(connection: Connection) {", "    super(connection);")
         for inner in group.below:
             yield f"    this.{camel(inner.name)} = new {inner.title}(connection);"
+        for name, kind in written.items():
+            yield f"    this.{name} = new {kind}(connection);"
         yield "  }"
     first = not group.below and group.name != "imports"
     for operation in group.operations:

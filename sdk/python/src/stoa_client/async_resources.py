@@ -10,6 +10,7 @@ from stoa_client.answers import Batch, Model, Tombstone
 from stoa_client.connection import AsyncConnection, AsyncResource
 from stoa_client.exports import AsyncExport
 from stoa_client.feed import AsyncFeed
+from stoa_client.images import AsyncProductImages
 from stoa_client.imports import AsyncImportJobs
 from stoa_client.pages import AsyncPages
 from stoa_client.uploads import AsyncUpload, async_source
@@ -736,6 +737,7 @@ class AsyncProducts(AsyncResource):
         self.imports = AsyncProductsImports(connection)
         self.variants = AsyncProductsVariants(connection)
         self.inventory = AsyncProductsInventory(connection)
+        self.images = AsyncProductImages(connection)
 
     @overload
     def list(

@@ -498,16 +498,38 @@ class BatchItem(TypedDict):
 
 
 class ChangedImage(TypedDict):
-    """An image in a change. An image with a known id or URL stays the same image."""
+    """An image in a change. An image with a known id, URL or source URL stays the same image. What Stoa finds out
+    about a     picture is ignored.
+    """
 
-    url: str
-    """The address of the picture. Stoa stores the address and does not fetch it."""
+    url: NotRequired[str | None]
+    """The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160,
+    320, 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own
+    address if you sent `url`, which Stoa does not fetch.
+    """
+    source_url: NotRequired[str | None]
+    """The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+    send it again.
+    """
+    content_type: NotRequired[Literal["image/avif", "image/gif", "image/jpeg", "image/png", "image/webp"] | None]
+    """The type of `data`. Stoa checks it against the file."""
+    data: NotRequired[str | None]
     alt: NotRequired[str | None]
     """The text that replaces the picture for people who do not see it; null if none is set."""
     id: NotRequired[int | None]
     """The id of the image. A change that sends the same id or URL keeps it."""
     position: NotRequired[int | None]
     """The position among the images of the product, from 1. The order of `images` in a request sets it."""
+    width: NotRequired[int | None]
+    """The width of the stored picture in pixels; null unless Stoa stores it."""
+    height: NotRequired[int | None]
+    """The height of the stored picture in pixels; null unless Stoa stores it."""
+    status: NotRequired[Literal["failed", "pending", "ready"] | None]
+    """`pending` until Stoa has fetched `source_url`, then `ready`, or `failed` if that is impossible. Uploaded
+    pictures and your own addresses are `ready`.
+    """
+    reason: NotRequired[str | None]
+    """Why fetching failed; null unless `status` is `failed`."""
 
 
 class ConsentChanges(TypedDict):
@@ -928,8 +950,20 @@ class NewDiscount(TypedDict):
 
 
 class NewImage(TypedDict):
-    url: str
-    """The address of the picture. Stoa stores the address and does not fetch it."""
+    """An image: the `url` of a picture elsewhere, a `source_url` that Stoa fetches, or the `data` of a file."""
+
+    url: NotRequired[str | None]
+    """The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160,
+    320, 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own
+    address if you sent `url`, which Stoa does not fetch.
+    """
+    source_url: NotRequired[str | None]
+    """The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+    send it again.
+    """
+    content_type: NotRequired[Literal["image/avif", "image/gif", "image/jpeg", "image/png", "image/webp"] | None]
+    """The type of `data`. Stoa checks it against the file."""
+    data: NotRequired[str | None]
     alt: NotRequired[str | None]
     """The text that replaces the picture for people who do not see it; null if none is set."""
 

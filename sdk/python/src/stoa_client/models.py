@@ -502,11 +502,28 @@ class Image(Model):
     id: int = absent()
     """The id of the image. A change that sends the same id or URL keeps it."""
     url: str = absent()
-    """The address of the picture. Stoa stores the address and does not fetch it."""
+    """The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160,
+    320, 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own
+    address if you sent `url`, which Stoa does not fetch.
+    """
     alt: "str | None" = absent()
     """The text that replaces the picture for people who do not see it; null if none is set."""
     position: int = absent()
     """The position among the images of the product, from 1. The order of `images` in a request sets it."""
+    width: "int | None" = absent()
+    """The width of the stored picture in pixels; null unless Stoa stores it."""
+    height: "int | None" = absent()
+    """The height of the stored picture in pixels; null unless Stoa stores it."""
+    status: str = absent()
+    """`pending` until Stoa has fetched `source_url`, then `ready`, or `failed` if that is impossible. Uploaded
+    pictures and your own addresses are `ready`. One of failed, pending, ready; later releases may add values.
+    """
+    reason: "str | None" = absent()
+    """Why fetching failed; null unless `status` is `failed`."""
+    source_url: "str | None" = absent()
+    """The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+    send it again.
+    """
 
 
 class Import(Model):

@@ -10,6 +10,7 @@ from stoa_client.answers import Batch, Model, Tombstone
 from stoa_client.connection import Connection, Resource
 from stoa_client.exports import Export
 from stoa_client.feed import Feed
+from stoa_client.images import ProductImages
 from stoa_client.imports import ImportJobs
 from stoa_client.pages import Pages
 from stoa_client.uploads import Upload, source
@@ -736,6 +737,7 @@ class Products(Resource):
         self.imports = ProductsImports(connection)
         self.variants = ProductsVariants(connection)
         self.inventory = ProductsInventory(connection)
+        self.images = ProductImages(connection)
 
     @overload
     def list(

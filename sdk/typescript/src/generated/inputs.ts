@@ -183,16 +183,46 @@ export interface BatchItem {
   data?: Readonly<Record<string, unknown>>;
 }
 
-/** An image in a change. An image with a known id or URL stays the same image. */
+/**
+ * An image in a change. An image with a known id, URL or source URL stays the same image. What Stoa finds out about
+ * a picture is ignored.
+ */
 export interface ChangedImage {
-  /** The address of the picture. Stoa stores the address and does not fetch it. */
-  url: string;
+  /**
+   * The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160, 320,
+   * 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own address if
+   * you sent `url`, which Stoa does not fetch.
+   */
+  url?: string | null;
+  /**
+   * The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+   * send it again.
+   */
+  source_url?: string | null;
+  /** The type of `data`. Stoa checks it against the file. */
+  content_type?: "image/avif" | "image/gif" | "image/jpeg" | "image/png" | "image/webp" | null;
+  /**
+   * The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata,
+   * turns it upright, and stores it with at most 2,000 pixels on the longer side.
+   */
+  data?: string | null;
   /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt?: string | null;
   /** The id of the image. A change that sends the same id or URL keeps it. */
   id?: number | null;
   /** The position among the images of the product, from 1. The order of `images` in a request sets it. */
   position?: number | null;
+  /** The width of the stored picture in pixels; null unless Stoa stores it. */
+  width?: number | null;
+  /** The height of the stored picture in pixels; null unless Stoa stores it. */
+  height?: number | null;
+  /**
+   * `pending` until Stoa has fetched `source_url`, then `ready`, or `failed` if that is impossible. Uploaded
+   * pictures and your own addresses are `ready`.
+   */
+  status?: "failed" | "pending" | "ready" | null;
+  /** Why fetching failed; null unless `status` is `failed`. */
+  reason?: string | null;
 }
 
 /** A consent to record. Omitted fields stay unchanged. */
@@ -677,9 +707,26 @@ export interface NewDiscount {
   title?: string | null;
 }
 
+/** An image: the `url` of a picture elsewhere, a `source_url` that Stoa fetches, or the `data` of a file. */
 export interface NewImage {
-  /** The address of the picture. Stoa stores the address and does not fetch it. */
-  url: string;
+  /**
+   * The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160, 320,
+   * 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own address if
+   * you sent `url`, which Stoa does not fetch.
+   */
+  url?: string | null;
+  /**
+   * The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+   * send it again.
+   */
+  source_url?: string | null;
+  /** The type of `data`. Stoa checks it against the file. */
+  content_type?: "image/avif" | "image/gif" | "image/jpeg" | "image/png" | "image/webp" | null;
+  /**
+   * The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata,
+   * turns it upright, and stores it with at most 2,000 pixels on the longer side.
+   */
+  data?: string | null;
   /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt?: string | null;
 }

@@ -432,12 +432,32 @@ export interface FulfillmentTracking {
 export interface Image {
   /** The id of the image. A change that sends the same id or URL keeps it. */
   id: number;
-  /** The address of the picture. Stoa stores the address and does not fetch it. */
+  /**
+   * The address of the picture. That of an uploaded or fetched picture never changes, and `?w=` with 64, 160, 320,
+   * 640 or 1280 makes it that many pixels wide. It is `source_url` until that is fetched, and your own address if
+   * you sent `url`, which Stoa does not fetch.
+   */
   url: string;
   /** The text that replaces the picture for people who do not see it; null if none is set. */
   alt: string | null;
   /** The position among the images of the product, from 1. The order of `images` in a request sets it. */
   position: number;
+  /** The width of the stored picture in pixels; null unless Stoa stores it. */
+  width: number | null;
+  /** The height of the stored picture in pixels; null unless Stoa stores it. */
+  height: number | null;
+  /**
+   * `pending` until Stoa has fetched `source_url`, then `ready`, or `failed` if that is impossible. Uploaded
+   * pictures and your own addresses are `ready`.
+   */
+  status: Open<"failed" | "pending" | "ready">;
+  /** Why fetching failed; null unless `status` is `failed`. */
+  reason: string | null;
+  /**
+   * The address from which Stoa fetches the picture, once; null for other images. To try again after a failure,
+   * send it again.
+   */
+  source_url: string | null;
 }
 
 /** An import job: its options, progress and counts, and its first errors. */

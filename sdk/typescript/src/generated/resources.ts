@@ -6,6 +6,7 @@ import { Resource } from "../connection.js";
 import type { Connection } from "../connection.js";
 import type { Export } from "../exports.js";
 import { Feed } from "../feed.js";
+import { ProductImages } from "../images.js";
 import { ImportJobs } from "../imports.js";
 import type { CallOptions, Deleted, Fields, IfMatch, IfNoneMatch, UploadOptions, WriteOptions } from "../options.js";
 import type { Pages } from "../pages.js";
@@ -278,12 +279,14 @@ export class Products extends Resource {
   readonly imports: ProductsImports;
   readonly variants: ProductsVariants;
   readonly inventory: ProductsInventory;
+  readonly images: ProductImages;
 
   constructor(connection: Connection) {
     super(connection);
     this.imports = new ProductsImports(connection);
     this.variants = new ProductsVariants(connection);
     this.inventory = new ProductsInventory(connection);
+    this.images = new ProductImages(connection);
   }
 
   /**

@@ -8,6 +8,8 @@ DECLARE
     whole    text;
 BEGIN
     FOR name IN SELECT json_object_keys(defaults) LOOP
+        -- An empty list has nothing to complete; text cannot contain this, because its quotes are escaped.
+        CONTINUE WHEN name LIKE '%.' AND position(to_json(rtrim(name, '.')) || ':[]' IN members) > 0;
         IF name LIKE '%.' THEN
             whole := completed(document, defaults)::text;
             RETURN ',' || substr(whole, 2, length(whole) - 2);

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from stoa.access.contract import SCOPES
 from stoa.accounts.rules import browser_of
 from stoa.html import environment
+from stoa.media.addresses import local_path
 from stoa.portal.kit.assets import assets
 from stoa.portal.kit.forms import TOKEN
 from stoa.portal.kit.pages import Form, Page
@@ -110,6 +111,7 @@ def _environment() -> Environment:
         "initials": initials,
         "browser": browser_of,
         "filename": filename,
+        "media_path": local_path,
     }
     return environment("stoa.portal", **filters)
 

@@ -9,7 +9,7 @@ from stoa.portal.stores import (
     install,
     locations,
     metadata,
-    product_actions,
+    product_pictures,
     search,
     selected_orders,
     settings,
@@ -20,7 +20,7 @@ PAGES = (
     install.pages,
     home.pages,
     stores.pages,
-    product_actions.pages,  # with those of products
+    product_pictures.pages,  # with those of products
     collections.pages,
     selected_orders.pages,  # with those of orders and of saved filters
     customers.pages,

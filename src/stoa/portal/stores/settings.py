@@ -83,7 +83,7 @@ async def export(visit: Visit) -> StreamingResponse:
     store = await find_store(visit.db, visit.store.handle)
     await record_export(visit.by, store)
     headers = {"Content-Disposition": f'attachment; filename="{store.handle}.ndjson"'}
-    return StreamingResponse(export_store(visit.db, store), media_type=MEDIA, headers=headers)
+    return StreamingResponse(export_store(visit.db, store, visit.settings), media_type=MEDIA, headers=headers)
 
 
 @pages.form("/stores/{handle}/delete", on=store_settings, right=Right.OWN, name="delete_store")

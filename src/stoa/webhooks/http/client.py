@@ -205,14 +205,25 @@ def _endpoint(url: str, allowed: Allowed) -> _Endpoint:
     refused = refuse_url(url, allowed)
     if refused is not None:
         return _Endpoint(Origin("", 0, tls=False, trusted=False), b"", refused)
+    return _Endpoint(origin_of(url, allowed), first_lines("POST", url, _FIXED_HEADERS), None)
+
+
+def origin_of(url: str, allowed: Allowed) -> Origin:
+    """The destination of requests to a URL that `refuse_url` accepts."""
+    parts = urlsplit(url)
+    host, port = host_of(parts), parts.port or DEFAULT_PORTS[parts.scheme]
+    return Origin(host, port, tls=parts.scheme == "https", trusted=host in allowed.hosts)
+
+
+def first_lines(method: str, url: str, headers: Mapping[str, str]) -> bytes:
+    """The first lines of a request to a URL that `refuse_url` accepts."""
     parts = urlsplit(url)
     host, port = host_of(parts), parts.port or DEFAULT_PORTS[parts.scheme]
     named = f"[{host}]" if ":" in host else host
     named = named if port == DEFAULT_PORTS[parts.scheme] else f"{named}:{port}"
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
-    lines = [f"POST {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in _FIXED_HEADERS.items())]
-    origin = Origin(host, port, tls=parts.scheme == "https", trusted=host in allowed.hosts)
-    return _Endpoint(origin, "".join(f"{line}\r\n" for line in lines).encode("ascii"), None)
+    lines = [f"{method} {path} HTTP/1.1", f"host: {named}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
 def _custom_headers(headers: Mapping[str, str], *, close: bool) -> bytes:
@@ -232,7 +243,7 @@ def _custom_headers(headers: Mapping[str, str], *, close: bool) -> bytes:
 
 def _read(response: Response, reader: ResponseReader, hidden: Sequence[str], *, traced: bool) -> None:
     response.status = reader.status
-    response.body = redacted(_text(reader.body), hidden)
+    response.body = redacted(_text(bytes(reader.body)), hidden)
     waits = reader.all(b"retry-after")
     if waits:
         response.retry_after = read_retry_after(_text(waits[0]), datetime.now(UTC))

@@ -51,12 +51,24 @@ class Steps(msgspec.Struct):
 class ResponseReader:
     """One response as far as it was received; `reusable` is true if its connection can carry another request."""
 
-    __slots__ = ("_body_size", "_done", "_fed", "_parser", "_until_closed", "body", "fields", "reusable", "status")
+    __slots__ = (
+        "_body_size",
+        "_done",
+        "_fed",
+        "_most",
+        "_parser",
+        "_until_closed",
+        "body",
+        "fields",
+        "reusable",
+        "status",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_BODY_BYTES) -> None:
         self.status = 0
         self.fields: list[tuple[bytes, bytes]] = []
-        self.body = b""
+        self.body = bytearray()
+        self._most = most
         self.reusable = False
         self._parser = HttpResponseParser(self)
         self._fed = 0
@@ -77,7 +89,7 @@ class ResponseReader:
             raise InvalidResponse
         if self._done:
             return True
-        if len(self.body) == MAX_BODY_BYTES:
+        if len(self.body) == self._most:
             self.reusable = False
             return True
         return False
@@ -115,7 +127,7 @@ class ResponseReader:
 
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
-        self.body += body[: MAX_BODY_BYTES - len(self.body)]
+        self.body += body[: self._most - len(self.body)]
 
     def on_message_complete(self) -> None:
         self._done = self._done or bool(self.status)
@@ -133,10 +145,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    async def request(self, request: bytes, deadline: float) -> ResponseReader:
-        """Send a request and wait for the response until the deadline, by the loop's clock."""
+    async def request(self, request: bytes, deadline: float, most: int = MAX_BODY_BYTES) -> ResponseReader:
+        """Send a request and wait until the deadline, by the loop's clock, for the response or the first `most` bytes of its
+        body."""
         loop = asyncio.get_running_loop()
-        self._reader, self._waiter, self.first_byte_at = ResponseReader(), loop.create_future(), None
+        self._reader, self._waiter, self.first_byte_at = ResponseReader(most), loop.create_future(), None
         timer = loop.call_at(deadline, self._fail, TimeoutError())
         try:
             self._transport.write(request)

@@ -1,0 +1,1 @@
+"""Pictures that Stoa stores: decoding, storage, addresses, fetching and removal."""

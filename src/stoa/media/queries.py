@@ -1,0 +1,104 @@
+"""The statements about stored pictures and the images to fetch."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.db.query import Command, Query
+
+_ALL_STORES = "one duty serves all stores"
+
+
+class StoredFile(msgspec.Struct):
+    name: str
+    width: int
+    height: int
+
+
+class Fetch(msgspec.Struct):
+    product_id: int
+    image_id: int
+    source_url: str
+    attempts: int
+
+
+# Committed before the file is written, so that the removal of unreferenced files waits for it.
+CLAIM_FILE = Command(
+    """INSERT INTO media_files (store_id, name, width, height, bytes, widths)
+       VALUES ($1, $2, $3, $4, $5, $6)
+           ON CONFLICT (store_id, name) DO UPDATE SET unreferenced_since = now()"""
+)
+# A product is about to show these pictures.
+TOUCH_FILES = Query(
+    StoredFile,
+    """UPDATE media_files SET unreferenced_since = now() WHERE store_id = $1 AND name = ANY ($2::text[])
+       RETURNING name, width, height""",
+)
+QUEUE_FETCHES = Command(
+    """INSERT INTO picture_fetches (store_id, product_id, image_id, source_url)
+       SELECT $1, t.product_id, t.image_id, t.source_url
+         FROM unnest($2::bigint[], $3::integer[], $4::text[]) AS t (product_id, image_id, source_url)
+           ON CONFLICT (store_id, product_id, image_id)
+           DO UPDATE SET source_url = excluded.source_url, attempts = 0, due_at = now()"""
+)
+STORES_WITH_FETCHES = Query(
+    int,
+    """SELECT DISTINCT f.store_id FROM picture_fetches f JOIN stores s ON s.id = f.store_id
+        WHERE f.due_at <= now() AND s.status = 'active'""",
+    unbound=_ALL_STORES,
+)
+# A worker that dies leaves the image to the others when the lease has ended.
+LEASE_FETCHES = Query(
+    Fetch,
+    """UPDATE picture_fetches f
+          SET due_at = now() + make_interval(secs => $3::float8), attempts = f.attempts + 1
+        WHERE f.store_id = $1 AND (f.product_id, f.image_id) IN (
+                  SELECT d.product_id, d.image_id FROM picture_fetches d
+                   WHERE d.store_id = $1 AND d.due_at <= now()
+                   ORDER BY d.due_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING f.product_id, f.image_id, f.source_url, f.attempts""",
+)
+POSTPONE_FETCH = Command(
+    """UPDATE picture_fetches SET due_at = now() + make_interval(secs => $5::float8)
+        WHERE store_id = $1 AND product_id = $2 AND image_id = $3 AND source_url = $4"""
+)
+END_FETCH = Command(
+    "DELETE FROM picture_fetches WHERE store_id = $1 AND product_id = $2 AND image_id = $3 AND source_url = $4"
+)
+STORES_WITH_FILES = Query(int, "SELECT DISTINCT store_id FROM media_files", unbound=_ALL_STORES)
+
+_SHOWN = r"/media/([1-9][0-9]*/[0-9a-f]{40}\.(?:jpg|webp))"
+_SHOWN_NAMES = f"""SELECT DISTINCT found.parts[1] AS name
+           FROM products p CROSS JOIN LATERAL regexp_matches(p.head, '{_SHOWN}', 'g') AS found (parts)
+          WHERE p.store_id = $1 AND p.deleted_at IS NULL AND p.head LIKE '%/media/%'"""
+SHOWN_NAMES = Query(str, _SHOWN_NAMES)
+MARK_FILES = Command(
+    f"""WITH shown AS MATERIALIZED ({_SHOWN_NAMES}),
+             wrong AS (SELECT f.name, s.name IS NULL AS unreferenced
+                         FROM media_files f LEFT JOIN shown s ON s.name = f.name
+                        WHERE f.store_id = $1 AND (f.unreferenced_since IS NULL) = (s.name IS NULL))
+        UPDATE media_files f SET unreferenced_since = CASE WHEN w.unreferenced THEN now() END
+          FROM wrong w WHERE f.store_id = $1 AND f.name = w.name"""
+)
+
+
+class Removable(msgspec.Struct):
+    name: str
+    widths: list[int]
+    unreferenced_since: datetime
+
+
+LOCK_REMOVABLE = Query(
+    Removable,
+    """SELECT name, widths, unreferenced_since FROM media_files
+        WHERE store_id = $1 AND unreferenced_since < now() - make_interval(days => $2::integer)
+        ORDER BY unreferenced_since LIMIT $3 FOR UPDATE SKIP LOCKED""",
+)
+REMOVE_FILES = Command("DELETE FROM media_files WHERE store_id = $1 AND name = ANY ($2::text[])")
+NOTE_ERASED = Command(
+    "INSERT INTO erased_media (store_id) VALUES ($1) ON CONFLICT DO NOTHING",
+    unbound="the store itself is erased in this transaction",
+)
+ERASED = Query(int, "SELECT store_id FROM erased_media ORDER BY store_id LIMIT 10", unbound=_ALL_STORES)
+FORGET_ERASED = Command("DELETE FROM erased_media WHERE store_id = $1", unbound=_ALL_STORES)
+PICTURES_WAITING = Query(int, "SELECT count(*) FROM (SELECT FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES)

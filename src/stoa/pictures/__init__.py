@@ -1,0 +1,1 @@
+"""The work on pictures outside of requests: fetching, removal, and `stoa media`."""

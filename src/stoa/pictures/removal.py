@@ -1,0 +1,69 @@
+"""Removes the files of pictures that nothing shows any more, and those of erased stores."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from stoa.db.pool import Database
+from stoa.db.query import Executor
+from stoa.media import queries
+from stoa.media.storage import Storage, key_of, name_of_key, open_storage
+from stoa.settings import Settings
+
+NAME = "unused pictures"
+_AT_ONCE = 100
+
+
+async def remove_unused(database: Database, settings: Settings) -> int:
+    """Remove the pictures that no product has shown for some days; returns their number."""
+    storage = open_storage(settings)
+    try:
+        for store_id in await queries.ERASED.all(database.autocommit):
+            await storage.delete_all(f"{store_id}/")
+            await queries.FORGET_ERASED.run(database.autocommit, store_id)
+        removed = 0
+        for store_id in await queries.STORES_WITH_FILES.all(database.autocommit):
+            await queries.MARK_FILES.run(database.autocommit, store_id)
+            while found := await _remove_some(database, storage, store_id, settings.media_keep_days):
+                removed += found
+        return removed
+    finally:
+        await storage.close()
+
+
+async def _remove_some(database: Database, storage: Storage, store_id: int, days: int) -> int:
+    """Remove some files while their rows are locked: an upload of the same picture waits, and writes the file again."""
+    async with database.transaction() as db:
+        found = await queries.LOCK_REMOVABLE.all(db, store_id, days, _AT_ONCE)
+        keys = [key_of(each.name, width) for each in found for width in (*each.widths, None)]
+        await asyncio.gather(*(storage.delete(key) for key in keys))
+        await queries.REMOVE_FILES.run(db, store_id, [each.name for each in found])
+        return len(found)
+
+
+class StoreFiles(msgspec.Struct):
+    """The files of one store, compared with what refers to them."""
+
+    store_id: int
+    files: int = 0
+    missing: list[str] = msgspec.field(default_factory=list[str])  # that products show
+    unreferenced: list[str] = msgspec.field(default_factory=list[str])
+
+
+async def compare_files(db: Executor, settings: Settings) -> AsyncGenerator[StoreFiles]:
+    """Compare the storage of each store with its products."""
+    storage = open_storage(settings)
+    try:
+        stored: defaultdict[int, set[str]] = defaultdict(set)
+        async for key in storage.list_keys():
+            stored[int(key.partition("/")[0])].add(name_of_key(key))
+        with_rows = await queries.STORES_WITH_FILES.all(db)
+        for store_id in sorted({*stored, *with_rows}):
+            shown = set(await queries.SHOWN_NAMES.all(db, store_id))
+            own = {name for name in shown if name.startswith(f"{store_id}/")}
+            files = stored[store_id]
+            yield StoreFiles(store_id, len(files), sorted(own - files), sorted(files - own))
+    finally:
+        await storage.close()
