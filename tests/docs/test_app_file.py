@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import httpx
@@ -41,6 +42,7 @@ def test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery(
     port = str(free_port())
     first, second = (each.replace("localhost:3000", f"localhost:{port}") for each in commands(language))
     first = first.replace("--service", f"--port {port} --service")
+    started = time.monotonic()
     app = subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", first],
         cwd=clone,
@@ -57,6 +59,7 @@ def test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery(
             output.append(line)
             if "listening at" in line:
                 break
+        running = time.monotonic()
         said = "".join(output)
         assert output[-1] == f"listening at http://localhost:{port}/stoa\n", said
         assert "stoa.app.toml is valid.\n" in said
@@ -73,6 +76,11 @@ def test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery(
         )
         assert (shown.returncode, shown.stdout.splitlines()[-2:]) == (0, ["201", "400"]), shown.stderr
         received = sorted(re.sub(r"evt_\w+", "evt_...", app.stdout.readline()) for _ in range(2))
+        ended = time.monotonic()
+        print(  # noqa: T201
+            f"{language}: {ended - started:.0f} s from the registration to a verified webhook, {running - started:.0f} s of them "
+            "until the app runs"
+        )
         assert received[0].startswith("refused: the headers webhook-id")
         assert received[1] == "verified evt_...: product.created on demo\n"
     finally:

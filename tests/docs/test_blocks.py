@@ -83,6 +83,7 @@ COVERED = [
     Coverage(
         "moving.md", "bash", "stoa ", "orders/test_import_command.py::test_the_commands_of_the_guide_run_as_written"
     ),
+    Coverage("n8n.md", "bash", "npm ", "connectors/test_n8n.py::test_the_guide_installs_what_the_folder_has"),
     Coverage("installing.md", "bash", "stoa ", COMMANDS),
     Coverage("installing.md", "bash", "curl -s", CALLS),
     Coverage("installing.md", "json", '"installed_at"', CALLS),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stoa.events.outbox import Actor
+from stoa.orders import events
 from stoa.orders.allocation import settle
 from stoa.orders.bodies import Portion, SetPaymentStatus
 from stoa.orders.contract import TRANSITIONS, IllegalTransition, OrderNotEditable, OrderNotPaid, Status
@@ -16,7 +17,7 @@ from stoa.orders.payments import PAYMENTS, Occasion, change_payment, record
 from stoa.orders.records import PaymentStatus
 from stoa.orders.refunds import add_refund
 from stoa.orders.rules import HOLDING, OPEN, change_status, check_editable, stock_effects
-from stoa.orders.state import Figures, LineState, OrderState, contribution, sum_faults
+from stoa.orders.state import NO_CONTACT, Figures, LineState, OrderState, contribution, sum_faults
 from stoa.rest.problems import ValidationFailed
 
 NOW = "2026-03-01T10:00:00.000000Z"
@@ -498,3 +499,29 @@ def test_an_address_digest_ignores_case_accents_and_punctuation() -> None:
 def test_an_address_digest_ignores_how_a_postal_code_is_divided(spelling: str) -> None:
     here = {"address1": "3 Well Street", "city": "Bath", "postal_code": "BA1 1AA", "country_code": "GB"}
     assert address_digest({**here, "postal_code": spelling}) == address_digest(here)
+
+
+# --- changes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_renders_only_the_line_items_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[int] = []
+    line_document = events.line_document
+
+    def counted(each: LineState, digits: int) -> dict[str, Any]:
+        rendered.append(each.id)
+        return line_document(each, digits)
+
+    monkeypatch.setattr(events, "line_document", counted)
+    before = order("pending", *(line(number, fulfilled=1) for number in range(1, 501)), contact=dict(NO_CONTACT))
+    noted = before.copy()
+    noted.note = "Ring twice"
+    assert events.differences(before, noted, 2) == {"note": (None, "Ring twice")}
+    assert rendered == []
+    changed = before.copy()
+    changed.lines[6].quantity = 9
+    changed.lines[8].fulfilled_quantity = 2
+    found = events.differences(before, changed, 2)
+    assert rendered == [7, 9, 7, 9]
+    assert [[each["quantity"] for each in side] for side in found["line_items"]] == [[2], [9]]
+    assert found["fulfilled_quantity"] == (500, 501)

@@ -29,15 +29,15 @@ def version() -> str:
 
 
 def test_all_packages_have_one_version() -> None:
-    lock: dict[str, Any] = json.loads(read("sdk/typescript/package-lock.json"))
+    found: dict[str, str] = {}
+    for folder in ("sdk/typescript", "connectors/n8n"):
+        lock: dict[str, Any] = json.loads(read(f"{folder}/package-lock.json"))
+        found[f"{folder}/package.json"] = json.loads(read(f"{folder}/package.json"))["version"]
+        found[f"{folder}/package-lock.json"] = lock["version"]
+        found[f"{folder}/package-lock.json (package)"] = lock["packages"][""]["version"]
     transport = re.search(r'^export const VERSION = "(.*)";$', read("sdk/typescript/src/transport.ts"), re.MULTILINE)
     assert transport is not None
-    found = {
-        "sdk/typescript/package.json": json.loads(read("sdk/typescript/package.json"))["version"],
-        "sdk/typescript/package-lock.json": lock["version"],
-        "sdk/typescript/package-lock.json (package)": lock["packages"][""]["version"],
-        "sdk/typescript/src/transport.ts": transport[1],
-    }
+    found["sdk/typescript/src/transport.ts"] = transport[1]
     # Between two releases, Python and npm write the same version in different ways: 0.3.0.dev0 and 0.3.0-dev.0.
     assert found == dict.fromkeys(found, re.sub(r"\.dev(\d+)$", r"-dev.\1", version()))
     assert tomllib.loads(read("sdk/python/pyproject.toml"))["project"]["version"] == version()
@@ -119,6 +119,7 @@ def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
         assert (urls["Homepage"], urls["Issues"]) == (_PROJECT, f"{_PROJECT}/issues")
     package = json.loads((clone / "sdk/typescript/package.json").read_text())
     assert (package["homepage"], package["name"], package["type"]) == (_PROJECT, "@stoa/client", "module")
+    assert json.loads((clone / "connectors/n8n/package.json").read_text())["homepage"] == _PROJECT
     set_project_urls(clone, "https://other.example")  # replaces them
     assert (
         tomllib.loads((clone / "pyproject.toml").read_text())["project"]["urls"]["Homepage"] == "https://other.example"

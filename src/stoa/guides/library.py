@@ -13,7 +13,7 @@ _READING_ORDER = (
     "quickstart", "build-an-app", "app-file", "authentication", "installing", "development-stores", "python-sdk",
     "typescript-sdk", "testing-an-app", "agents",
     "pagination-and-sync", "idempotency", "errors", "money", "time", "products", "pictures", "collections", "inventory", "imports", "exports",
-    "dlt", "airbyte", "moving",
+    "dlt", "airbyte", "n8n", "moving",
     "order-lifecycle", "payments", "refunds-returns-fulfillments", "duplicates", "customers", "metadata", "webhooks",
     "versioning",
 )  # fmt: skip

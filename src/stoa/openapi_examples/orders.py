@@ -118,7 +118,7 @@ def events() -> Events:
 
 
 def _events_between(before: OrderState, order: OrderState) -> list[tuple[type[Event], Changes]]:
-    return events_of(differences(document_of(before, STORE.digits), document_of(order, STORE.digits)))
+    return events_of(differences(before, order, STORE.digits))
 
 
 # --- the order in different states ---------------------------------------------------------------------------------

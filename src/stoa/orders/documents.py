@@ -56,11 +56,11 @@ def check_size(parts: Parts) -> None:
         raise ValidationFailed("The line items of the order are too large.", faults=[fault])
 
 
-def document_of(order: OrderState, digits: int) -> dict[str, Any]:
-    """An order as callers see it, without counts, times and version."""
-    lines = [line_document(line, digits) for line in order.lines]
+def document_of(order: OrderState, digits: int, lines: Sequence[LineState] | None = None) -> dict[str, Any]:
+    """An order as callers see it, with all line items or only these, without counts, times and version."""
+    shown = [line_document(line, digits) for line in (order.lines if lines is None else lines)]
     records = records_of(order.fulfillments, order.refunds, order.payments, order.removed_line_items, digits)
-    return {**purchase(order, digits), **records, "line_items": lines, **person(order)}
+    return {**purchase(order, digits), **records, "line_items": shown, **person(order)}
 
 
 def document(order: OrderState, parts: Parts, tail: str) -> bytes:

@@ -11,7 +11,6 @@ from stoa.orders import queries
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.bodies import ORDER_ELSEWHERE, NewOrder, OrderChanges
 from stoa.orders.contract import Contact, DuplicateOrderSuspected, Order, OrderAddress, OrderNotEditable
-from stoa.orders.documents import document_of
 from stoa.orders.draft import country_faults, external_id_taken, merged_contact, phone_faults, snapshot
 from stoa.orders.events import differences, events_of
 from stoa.orders.examples import NEW_ORDER, ORDER_CHANGES
@@ -107,7 +106,7 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     change_hold(order, body, moment)
     if order == before:
         return await get_order(call, order_id)
-    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    changes = differences(before, order, call.store.digits)
     check_editable(before, [name for name in call.patch if name in changes])
     await _check_external_id(call, before, order)
     faults = sum_faults(order, {}, call.store.digits, call.patch)

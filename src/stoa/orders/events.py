@@ -1,11 +1,13 @@
 """The events of orders: one for each kind of change, none if nothing changed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from stoa.events.outbox import Event
 from stoa.orders.contract import Order
+from stoa.orders.documents import document_of, line_document
 from stoa.orders.lists import Comment
+from stoa.orders.state import LineState, OrderState
 from stoa.rest.patch import changes_between
 
 Changes = dict[str, tuple[Any, Any]]
@@ -134,13 +136,19 @@ class OrderDuplicateSuspected(Event):
     recorded = frozenset({"suspected_duplicates_count"})
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
-    """The old and new values of the fields that differ between two documents; of lists of objects, only those that differ."""
-    old, new = dict(before), dict(after)
-    for document in (old, new):
+def differences(before: OrderState, after: OrderState, digits: int) -> Changes:
+    """The old and new values of the fields that differ; of lists of objects, only those that differ.
+
+    Only line items that differ are rendered: an order can have 500.
+    """
+    old, new = (document_of(each, digits, lines=()) for each in (before, after))
+    for document, order in ((old, before), (new, after)):
+        del document["line_items"]
         for name in _QUANTITIES:
-            document[name] = sum(line[name] for line in document["line_items"])
-    before_lines, after_lines = _lines(old), _lines(new)
+            document[name] = sum(getattr(line, name) for line in order.lines)
+    kept, found = ({line.id: line for line in each.lines} for each in (before, after))
+    before_lines = _documents((line for line in before.lines if line != found.get(line.id)), digits)
+    after_lines = _documents((line for line in after.lines if line != kept.get(line.id)), digits)
     old["line_items"] = [line for line_id, line in before_lines.items() if line != after_lines.get(line_id)]
     new["line_items"] = [line for line_id, line in after_lines.items() if line != before_lines.get(line_id)]
     for name in _RECORDS:
@@ -150,10 +158,12 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> Changes:
     return changes_between(old, new)
 
 
-def _lines(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The line items by id, without the quantities and allocations that follow from status changes."""
-    lines: list[dict[str, Any]] = document.pop("line_items")
-    return {line["id"]: {name: value for name, value in line.items() if name not in _BY_STATUS} for line in lines}
+def _documents(lines: Iterable[LineState], digits: int) -> dict[int, dict[str, Any]]:
+    """Line items by id as callers see them, without the quantities and allocations that follow from status changes."""
+    return {
+        line.id: {name: value for name, value in line_document(line, digits).items() if name not in _BY_STATUS}
+        for line in lines
+    }
 
 
 def events_of(changes: Changes) -> list[tuple[type[Event], Changes]]:

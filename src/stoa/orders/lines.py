@@ -10,7 +10,7 @@ from stoa.orders import queries
 from stoa.orders.allocation import held_units, leave_others, location_faults, unknown_location
 from stoa.orders.amounts import AMOUNT_FIELDS, change_amounts
 from stoa.orders.contract import Order, OrderNotEditable
-from stoa.orders.documents import document_of, line_document
+from stoa.orders.documents import line_document
 from stoa.orders.draft import offers_of, price
 from stoa.orders.endpoints import current_document
 from stoa.orders.events import differences, events_of
@@ -180,7 +180,7 @@ async def _change(
     if faults:
         raise ValidationFailed("The amounts of the order are invalid.", faults=faults)
     note_removals(before, order)
-    changes = differences(document_of(before, digits), document_of(order, digits))
+    changes = differences(before, order, digits)
     consequences = Consequences(
         events=events_of(changes),
         entries=[Entry("edit", None, changes)],

@@ -19,7 +19,7 @@ from stoa.orders.contract import (
     PaymentAlreadyRecorded,
     RefundExceedsPayment,
 )
-from stoa.orders.documents import actor_of, document_of, time_text
+from stoa.orders.documents import actor_of, time_text
 from stoa.orders.endpoints import get_order
 from stoa.orders.events import Changes, differences, events_of
 from stoa.orders.examples import PAYMENT, REFUND, SHIPMENT, STATUS_CHANGE
@@ -122,7 +122,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
 
 def status_changes(call: Call, before: OrderState, order: OrderState) -> Changes:
     """The changes of an order; a cancelled one has no suspected duplicates any more."""
-    changes = differences(document_of(before, call.store.digits), document_of(order, call.store.digits))
+    changes = differences(before, order, call.store.digits)
     if before.status != "cancelled" and order.status == "cancelled":
         order.suspected_duplicates = 0
         if before.suspected_duplicates:

@@ -29,7 +29,7 @@ from stoa.rest.headers import (
     method_label,
     versions_allowed,
 )
-from stoa.rest.limits import RateLimiter
+from stoa.rest.limits import LargeWrites, RateLimiter
 from stoa.rest.lists import read_list
 from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.parameters import read_parameters
@@ -158,6 +158,7 @@ class Dispatcher:
         self._uploads = uploads
         self._replica = replica
         self._limiter = RateLimiter(database, fenced=replica is not None)
+        self._large_writes = LargeWrites()
         self.streams = Streams(database, replica, access, self._limiter, app_concurrency)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
@@ -340,6 +341,7 @@ class Dispatcher:
                 await self._charge_items(request, caller, body, len(call.refused_items))
         response = await self._write(request, endpoint, call, values, raw)
         if call.document_cost:
+            self._large_writes.note(store.id, caller.app_id, call.document_cost)
             await self._charge_documents(request, caller, call)
         return response
 
@@ -371,7 +373,8 @@ class Dispatcher:
             fingerprint = await asyncio.to_thread(idempotency.fingerprint, *named)
         elif key:
             fingerprint = idempotency.fingerprint(*named)
-        write = Write(request, endpoint, call, values, key, fingerprint)
+        turn = self._large_writes.turn(call.store_id, call.caller.app_id)
+        write = Write(request, endpoint, call, values, key, fingerprint, turn)
         if not endpoint.transaction:
             return await self._writes.outside_transaction(write)
         if endpoint.before is not None:
@@ -381,7 +384,8 @@ class Dispatcher:
                 raise validation_failed([*call.faults, *refusal.faults]) from refusal
         if endpoint.grouped is not None and not call.faults:
             grouped_call = GroupedCall(request, call, tuple(values.values()), len(raw), key, fingerprint)
-            return await self._group_commit.submit(endpoint, grouped_call)
+            async with turn:
+                return await self._group_commit.submit(endpoint, grouped_call)
         return await self._writes.in_transaction(write)
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 import msgspec
 
@@ -174,6 +175,37 @@ class RateLimiter:
     async def _put_back(self, key: tuple[int, int], tokens: float, burst: int, refill: int) -> None:
         with suppress(PostgresError, Unavailable):  # the refill replaces tokens that are lost here
             await TAKE.one(self._db, *key, -tokens, float(burst), float(refill))
+
+
+LARGE_COST = 4  # from here on, a write is large: 64 KiB of documents
+LARGE_S = 5.0  # an app that made a large write takes turns for this time
+
+
+class LargeWrites:
+    """An app whose writes are large takes turns with itself on each store: one write at a time in each worker.
+
+    A large write occupies a processor here and one in the database for some 50 ms. Without turns, the twenty requests that an app
+    may have in flight would delay those of all other stores.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[tuple[int, int], tuple[asyncio.Lock, float]] = {}
+
+    def turn(self, store_id: int, app_id: int) -> AbstractAsyncContextManager[None]:
+        lock, until = self._turns.get((store_id, app_id), (None, 0.0))
+        return lock if lock is not None and until > time.monotonic() else _AT_ONCE
+
+    def note(self, store_id: int, app_id: int, cost: int) -> None:
+        """Note what the documents of a write cost."""
+        if cost < LARGE_COST:
+            return
+        now, key = time.monotonic(), (store_id, app_id)
+        lock = self._turns[key][0] if key in self._turns else asyncio.Lock()
+        self._turns = {each: turn for each, turn in self._turns.items() if turn[1] > now or turn[0].locked()}
+        self._turns[key] = lock, now + LARGE_S
+
+
+_AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 
 
 def _prefetch_size(remaining: float) -> int:

@@ -1,6 +1,7 @@
 """Writes that are not grouped: each in a transaction of its own, or outside any, with its idempotency key."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ class Write(msgspec.Struct):
     values: dict[str, Any]
     key: str | None
     fingerprint: bytes
+    turn: AbstractAsyncContextManager[None]  # in which the transaction runs
 
 
 class Writes:
@@ -58,7 +60,8 @@ class Writes:
                 await idempotency.remember(db, *names, key, kept, call.subject)
             return response, result
 
-        response, result = await self._database.in_transaction(run)
+        async with write.turn:
+            response, result = await self._database.in_transaction(run)
         if result is None:
             return response
         self._committed(call.store_id)

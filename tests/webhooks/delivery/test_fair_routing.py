@@ -126,7 +126,7 @@ async def test_other_tasks_run_between_two_subscriptions(
 # --- shares in a batch ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", ["STORE_SECONDS", "STORE_DELIVERIES"])
+@pytest.mark.parametrize("share", ["STORE_SECONDS", "STORE_BYTES", "STORE_DELIVERIES"])
 async def test_a_store_that_exceeds_its_share_keeps_the_rest_of_its_events(
     quiet: tuple[Shop, Shop], monkeypatch: pytest.MonkeyPatch, share: str
 ) -> None:
@@ -135,7 +135,7 @@ async def test_a_store_that_exceeds_its_share_keeps_the_rest_of_its_events(
     small = await subscribe(other, "http://127.0.0.1:1/", "product.*")
     products = [await create_product(busy) for _ in range(5)]
     await create_product(other)
-    monkeypatch.setattr(matching, share, 0 if share == "STORE_SECONDS" else 1)
+    monkeypatch.setattr(matching, share, 1 if share == "STORE_DELIVERIES" else 0)
     routed = await batch(busy, other)
     assert busy.store_id in routed.apart
     assert (await unrouted(busy), await unrouted(other)) == (4, 0)

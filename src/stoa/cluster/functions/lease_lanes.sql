@@ -1,5 +1,7 @@
 -- Over all stores: a worker leases the lanes that are due, whichever store they belong to.
 -- Looks for due lanes on the nodes that can be reached, without locks, then leases them store by store.
+-- A lane of a managed subscription is leased only to an owner that begins with managed-: workers of 0.3.0, which have other
+-- names, cannot sign for it.
 CREATE FUNCTION lease_lanes(in_buckets smallint[], in_owner text, in_limit integer, in_takeover interval, in_lease interval)
 RETURNS TABLE (store_id bigint, webhook_id bigint, epoch bigint, next_sequence bigint, waiting bigint, owner text,
                breaker text, probes integer, failures integer, hold_until timestamptz, window_at timestamptz,
@@ -44,6 +46,9 @@ BEGIN
     LOOP
         locked := ARRAY(SELECT l.webhook_id FROM lanes l
                          WHERE l.store_id = in_store_id AND l.webhook_id = ANY (due) AND l.due_at <= moment
+                           AND (in_owner LIKE 'managed-%' OR NOT EXISTS (
+                                SELECT FROM webhooks w
+                                 WHERE w.store_id = in_store_id AND w.id = l.webhook_id AND w.managed_by IS NOT NULL))
                            FOR UPDATE SKIP LOCKED);
         CONTINUE WHEN locked = '{}';
         RETURN QUERY

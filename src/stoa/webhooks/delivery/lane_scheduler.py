@@ -33,6 +33,8 @@ from stoa.webhooks.http.client import Sender, Target
 
 MAX_LANES = 1000
 LEASE_BATCH = 100
+# How the name of a worker begins that can sign for managed subscriptions; `lease_lanes` and `route_events` look at it.
+SENDS_MANAGED = "managed-"
 _MAX_TARGETS = 10_000
 _RETRY_S = 0.2
 _AWAY_RETRY_S = 0.5
@@ -54,7 +56,7 @@ class LaneScheduler:
         # Receivers by subscription, each with the values that it was decrypted from. Every heartbeat forgets all of them.
         self.targets: dict[tuple[int, int], tuple[Sequence[object], Target]] = {}
         self._cipher = cipher
-        self.owner = secrets.token_hex(8)
+        self.owner = f"{SENDS_MANAGED}{secrets.token_hex(8)}"
         self._config = config
         self._database = database
         self._runners: dict[tuple[int, int], LaneRunner] = {}

@@ -21,7 +21,7 @@ from stoa.webhooks.http.message import AddressedEvent, Event, replaced, select
 
 E = TypeVar("E", bound=Event)
 # The share that a store has in each batch, so that its subscriptions delay nobody else; its other events follow later.
-STORE_SECONDS, STORE_DELIVERIES = 0.02, 1000
+STORE_SECONDS, STORE_DELIVERIES, STORE_BYTES = 0.02, 1000, 250_000
 SLICE_S = 0.002  # then other tasks of the process have their turn
 
 
@@ -43,14 +43,15 @@ async def match(events: Sequence[AddressedEvent], subscriptions: Sequence[Subscr
         subscribed.setdefault(subscription.store_id, []).append(subscription)
     matched, turn = Matched(), _Turn()
     for store_id, own in of_store.items():
-        spent, before = 0.0, len(matched.pairs)
+        spent, size, before = 0.0, 0, len(matched.pairs)
         for event in own:
-            if spent > STORE_SECONDS or len(matched.pairs) - before > STORE_DELIVERIES:
+            if spent > STORE_SECONDS or size > STORE_BYTES or len(matched.pairs) - before > STORE_DELIVERIES:
                 matched.apart.add(store_id)
                 break
             # Events without data were read when their store had no subscriptions; a newer subscription must not receive them.
             candidates = subscribed.get(store_id, ()) if event.data else ()
             spent += await _match_event(event, candidates, matched.pairs, turn)
+            size += event.size  # the database copies it to the partition of its day
             matched.events.append(event)
     return matched
 

@@ -18,7 +18,7 @@ from stoa.db.pool import Database
 from stoa.db.query import json_rows
 from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
-from stoa.webhooks.delivery.matching import match
+from stoa.webhooks.delivery.matching import STORE_BYTES, match
 from stoa.webhooks.delivery.queries import (
     BUCKETS,
     DATABASE_ERRORS,
@@ -35,7 +35,6 @@ from stoa.webhooks.delivery.retry_policy import DeliveryConfig
 from stoa.webhooks.http.message import Event
 
 BATCH, BATCH_BYTES = 500, 4_000_000
-APART_BYTES = 250_000  # of a store that is routed apart
 APART_PAUSE = (
     2  # between two turns: this many times the duration of the last one, which leaves the others most of the process
 )
@@ -223,7 +222,7 @@ async def route_events(
     """Route the next events of these buckets, except buckets that another router leases. A store that exceeds its share
     keeps the rest of its events."""
     holder, token = holder or secrets.token_hex(8), next(_tokens)
-    max_bytes = APART_BYTES if choice.only else BATCH_BYTES
+    max_bytes = STORE_BYTES if choice.only else BATCH_BYTES
     taken = await queries.TAKE_EVENTS.all(
         database, list(buckets), batch, max_bytes, holder, token, lease_s, list(choice.stores), choice.only
     )
@@ -272,7 +271,7 @@ async def route_events(
         LeasedLanes(leased, subscriptions, first),
         frozenset(lane.store_id % BUCKETS for lane in lanes.values() if lane.webhook_id not in starts),
         frozenset(matched.apart),
-        more=len(taken) == batch or sum(len(each.data) + len(each.app_views or "") for each in taken) > max_bytes,
+        more=len(taken) == batch or sum(each.size for each in taken) > max_bytes,
     )
 
 

@@ -46,6 +46,10 @@ class Event(msgspec.Struct):
     parent_version: int | None  # of the product, if the resource is a variant
     app_views: str | None  # what single apps see instead, by app id
 
+    @property
+    def size(self) -> int:
+        return len(self.data) + len(self.app_views or "")
+
 
 class AddressedEvent(Event):
     """A stored event with its audience: the only app that may receive it, or None for every app with its scope."""

@@ -1,5 +1,7 @@
 -- Over all stores: a worker leases the lanes that are due, whichever store they belong to.
 -- Leases up to in_limit lanes, bucket by bucket in the given order.
+-- A lane of a managed subscription is leased only to an owner that begins with managed-: workers of 0.3.0, which have other
+-- names, cannot sign for it.
 CREATE FUNCTION lease_lanes(in_buckets smallint[], in_owner text, in_limit integer, in_takeover interval, in_lease interval)
 RETURNS TABLE (store_id bigint, webhook_id bigint, epoch bigint, next_sequence bigint, waiting bigint, owner text,
                breaker text, probes integer, failures integer, hold_until timestamptz, window_at timestamptz,
@@ -18,6 +20,8 @@ BEGIN
         SELECT d.store_id, d.webhook_id
           FROM unnest(in_buckets) WITH ORDINALITY AS b (bucket, n) CROSS JOIN LATERAL (
                SELECT x.store_id, x.webhook_id FROM lanes x WHERE x.store_id % 64 = b.bucket AND x.due_at <= moment
+                   AND (in_owner LIKE 'managed-%' OR NOT EXISTS (
+                        SELECT FROM webhooks w WHERE w.store_id = x.store_id AND w.id = x.webhook_id AND w.managed_by IS NOT NULL))
                 ORDER BY x.due_at LIMIT in_limit FOR UPDATE SKIP LOCKED) d
          LIMIT in_limit)
     UPDATE lanes l

@@ -4,6 +4,8 @@
 -- ordering key.
 -- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
 -- under in_token and each event is still unrouted. The leases end with the call.
+-- A lane of a managed subscription is leased only to an owner that begins with managed-: workers of 0.3.0, which have other
+-- names, cannot sign for it.
 CREATE FUNCTION route_events(
     in_day date, in_holder text, in_token bigint, in_owner text, in_takeover interval, in_lease interval, in_events json,
     in_lanes json, in_deliveries json
@@ -32,10 +34,13 @@ BEGIN
     IF json_array_length(in_lanes) > 0 THEN
         -- Every function locks lanes in this order.
         SELECT coalesce(array_agg(t.webhook_id) FILTER (
-                   WHERE in_owner <> '' AND t.owner = '' AND t.waiting = 0 AND t.due_at IS NULL AND t.breaker = 'closed'
+                   WHERE t.sendable AND t.owner = '' AND t.waiting = 0 AND t.due_at IS NULL AND t.breaker = 'closed'
                      AND (t.hold_until IS NULL OR t.hold_until <= clock_timestamp())), '{}')
           INTO idle
-          FROM (SELECT l.webhook_id, l.owner, l.waiting, l.due_at, l.breaker, l.hold_until
+          FROM (SELECT l.webhook_id, l.owner, l.waiting, l.due_at, l.breaker, l.hold_until,
+                       in_owner LIKE 'managed-%' OR in_owner <> '' AND NOT EXISTS (
+                       SELECT FROM webhooks w
+                        WHERE w.store_id = l.store_id AND w.id = l.webhook_id AND w.managed_by IS NOT NULL) AS sendable
                   FROM json_to_recordset(in_lanes) AS u (store_id bigint, webhook_id bigint)
                        JOIN lanes l ON l.store_id = u.store_id AND l.webhook_id = u.webhook_id
                  ORDER BY l.store_id, l.webhook_id FOR UPDATE OF l) t;
