@@ -101,7 +101,7 @@ deploy-check: $(VENV)/deploy/.done ## run the steps of the container file in a f
 	@$(BIN)/python -m pytest tests/deploy -n 0 $(ARGS)
 	@$(BIN)/python -m pytest tests/deploy/container_steps.py -n 0 --timeout 1800 $(ARGS)
 
-faults: $(VENV)/.dev ## measure kills, reloads, a failover, a read replica, overload, a greedy app, large filters, slow clients, and half an hour of load; ARGS=restarts runs one of them
+faults: $(VENV)/.dev ## measure kills, reloads, a failover, a read replica, overload, a greedy app, large filters, moves between shards, slow clients, and half an hour of load; ARGS=restarts runs one of them
 	@$(BIN)/python -m tests.figures $(ARGS)
 
 deep-deliveries: $(VENV)/.dev ## kill delivery workers for ten minutes under load, and restart the database once

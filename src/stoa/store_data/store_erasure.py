@@ -70,6 +70,8 @@ STEPS: tuple[Step, ...] = (
     _step("usage_hours", "app_id", "hour", "operation"),
     _step("failed_requests", "app_id", "at", "id"),
     _step("request_log", "app_id", "id"),
+    _step("store_moves", "id"),
+    _step("store_residence"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
 )
