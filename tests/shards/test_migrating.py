@@ -58,7 +58,7 @@ async def test_every_phase_runs_everywhere_before_the_next(pair: Fleet, monkeypa
 
 async def test_a_service_starts_while_a_shard_is_away(pair: Fleet) -> None:
     async with pair.connection("") as directory:
-        name = pair.shards["second"].url.rpartition("/")[2].partition("?")[0]
+        name = await pair.one("second", "SELECT current_database()")
         await directory.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
         try:
             with pytest.raises(Exception, match="cannot be reached"):
