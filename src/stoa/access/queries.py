@@ -23,19 +23,20 @@ class ServedStore(Store, frozen=True):
 
 STORE_BY_HANDLE = Query(
     ServedStore,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard, locations
          FROM stores WHERE handle = $1""",
     unbound=_ADDRESS,
 )
 STORE_BY_ID = Query(
     ServedStore,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard, locations
          FROM stores WHERE id = $1""",
     unbound="the row of the store itself",
 )
 STORE_BY_HOST = Query(
     ServedStore,
-    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.locations
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.shard,
+              s.locations
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,
 )

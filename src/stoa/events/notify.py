@@ -44,3 +44,20 @@ class Notifier:
             self._stores.clear()  # workers also poll
         finally:
             self._task = None
+
+
+class Notifiers:
+    """One notifier for each database: the workers of a shard listen there."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Notifier] = {}
+
+    def __call__(self, database: Database) -> Notifier:
+        notifier = self._of.get(database.url)
+        if notifier is None:
+            notifier = self._of[database.url] = Notifier(database.url)
+        return notifier
+
+    async def close(self) -> None:
+        for notifier in self._of.values():
+            await notifier.close()

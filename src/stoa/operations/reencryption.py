@@ -87,6 +87,7 @@ COLUMNS = (
     _of_the_service("app_callbacks", "app_id", "sealed_secret", "secret"),
     _of_the_service("app_callbacks", "app_id", "sealed_old_secret", "secret"),
     _of_the_service("accounts", "id", "totp_secret", "totp_secret"),
+    _of_the_service("shards", "id", "url", "url"),
 )
 DUE = Query(
     bool,
