@@ -107,8 +107,8 @@ class Application:
             telemetry.UPLOAD_BYTES: lambda: uploads.held,
         }
         self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
-        tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings, uploads, self.notifier)
+        tokens = oauth_routes(self.database, self.access, settings, self.shards)
+        portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
         installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
@@ -234,7 +234,7 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(maintain_forever(self.database, self.settings)),
+                    asyncio.create_task(maintain_forever(self.shards, self.settings)),
                     asyncio.create_task(self._recorders.flush_forever(self.shards)),
                     asyncio.create_task(self.shards.watch()),
                 ]

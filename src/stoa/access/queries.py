@@ -265,6 +265,7 @@ INSTALLATIONS_PAGE = Query(
               JOIN stores s ON s.id = i.store_id
         ORDER BY i.store_id LIMIT $5""",
     unbound="an app lists its own installations on all stores",
+    over="shards",
 )
 
 # --- maintenance -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 import msgspec
@@ -38,6 +39,7 @@ class Beat(msgspec.Struct):
 
 
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
+SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
 ARRIVED = Query(int, "SELECT beat FROM directory_beats", unbound=_SHARDS)
 BEAT = Query(
     Beat,
@@ -89,16 +91,25 @@ class Shards:
             raise UnknownShard(f"shard {name} is not registered")
         return self._databases[name]
 
+    async def of_store(self, store_id: int) -> Database:
+        """The database of a store, which the directory is asked for unless it holds all of them."""
+        if not self.directory.fenced:
+            return self.directory
+        return await self.database(await SHARD_OF.maybe(self.directory, store_id) or DIRECTORY)
+
+    async def urls(self) -> dict[str, str]:
+        """The URLs of the shards by name, as the directory has them now."""
+        return {shard.name: self._read_url(shard.id, shard.url) for shard in await SHARDS.all(self.directory)}
+
     async def look(self) -> None:
-        """Read which shards there are, and their URLs."""
-        found = await SHARDS.all(self.directory)
-        urls = {shard.name: self._read_url(shard.id, shard.url) for shard in found}
+        """Open a pool for each new shard, close those that are gone, and fence as soon as there is one."""
+        urls = await self.urls()
         for name in [name for name, database in self._databases.items() if urls.get(name) != database.url]:
             await self._databases.pop(name).close()  # lent connections close when they are released
         for name, url in urls.items():
             if name not in self._databases:
                 self._databases[name] = Database(url, size=self._size)
-        if found:
+        if urls:
             for database in self.databases.values():
                 database.fence()
 
@@ -156,3 +167,36 @@ class Shards:
         """Close the shards' connections; the directory's belong to its owner."""
         for database in self._databases.values():
             await database.close()
+
+
+async def run_in_shards(
+    shards: Shards,
+    stop: asyncio.Event,
+    run: Callable[[str, asyncio.Event], Awaitable[None]],
+    fence: Callable[[], None],
+) -> None:
+    """Do the same work in each shard until the stop, also in those that are added meanwhile. `run` gets the URL of a shard, and
+    an event that is set when it must end; `fence` is called as soon as there is a shard. Work that fails starts again."""
+    running: dict[tuple[str, str], tuple[asyncio.Event, asyncio.Future[None]]] = {}
+    while not stop.is_set():
+        try:
+            wanted = set((await shards.urls()).items())
+        except (PostgresError, Unavailable):
+            wanted = set(running)  # as before, until the directory is back
+        if wanted:
+            fence()
+        for key, (ending, task) in list(running.items()):
+            if task.done() or key not in wanted:
+                ending.set()
+                [outcome] = await asyncio.gather(task, return_exceptions=True)
+                if isinstance(outcome, Exception):
+                    structlog.get_logger().warning("work in a shard failed", shard=key[0], **cause(outcome))
+                del running[key]
+        for key in wanted - set(running):
+            ending = asyncio.Event()
+            running[key] = ending, asyncio.ensure_future(run(key[1], ending))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+    for ending, _ in running.values():
+        ending.set()
+    await asyncio.gather(*(task for _, task in running.values()), return_exceptions=True)
