@@ -155,10 +155,15 @@ async def place(store_id: int, directory: Database, shard: Database) -> None:
     async with directory.transaction() as source, shard.transaction() as target:
         await target.execute("SET CONSTRAINTS ALL DEFERRED")
         for step in reversed(IN_SHARD):
-            columns = [row[0] for row in await source.fetch(_COLUMNS, step.table)]
-            rows = await source.fetch(f"SELECT {', '.join(columns)} FROM {step.table} WHERE store_id = $1", store_id)
-            if rows:
-                await target.copy_records_to_table(step.table, records=rows, columns=columns)
+            names = ", ".join([row[0] for row in await source.fetch(_COLUMNS, step.table)])
+            [[rows]] = await source.fetch(
+                f"SELECT json_agg(t)::text FROM {step.table} t WHERE t.store_id = $1", store_id
+            )
+            await target.fetch(
+                f"""INSERT INTO {step.table} ({names})
+                    SELECT {names} FROM json_populate_recordset(NULL::{step.table}, $1::text::json)""",
+                rows or "[]",
+            )
         for step in IN_SHARD:
             await step.delete.run(source, store_id, 1_000_000)
         await source.fetch("UPDATE stores SET shard = $2 WHERE id = $1", store_id, NAME)

@@ -10,6 +10,7 @@ CREATE SEQUENCE app_subscription_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE deploy_token_ids;
+CREATE SEQUENCE directory_message_positions;
 CREATE SEQUENCE event_positions;
 CREATE SEQUENCE failed_request_ids;
 CREATE SEQUENCE import_numbers;
@@ -23,6 +24,7 @@ CREATE SEQUENCE product_ids;
 CREATE SEQUENCE redelivery_ids;
 CREATE SEQUENCE reset_request_ids;
 CREATE SEQUENCE row_count_ids;
+CREATE SEQUENCE shard_ids;
 CREATE SEQUENCE stock_movement_ids;
 CREATE SEQUENCE store_ids;
 CREATE SEQUENCE team_invitation_ids;
@@ -432,6 +434,32 @@ CREATE TABLE deploy_tokens (
 );
 CREATE INDEX deploy_tokens_app_idx ON deploy_tokens (app_id);
 COMMENT ON TABLE deploy_tokens IS 'global';
+
+CREATE TABLE directory_beats (
+    id        smallint DEFAULT 1 NOT NULL,
+    beat      bigint DEFAULT 0 NOT NULL,
+    beaten_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_beats_pkey PRIMARY KEY (id),
+    CONSTRAINT directory_beats_one_check CHECK (id = 1)
+);
+COMMENT ON TABLE directory_beats IS 'global';
+
+CREATE TABLE directory_inbox (
+    id          text NOT NULL,
+    received_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_inbox_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE directory_inbox IS 'local';
+
+CREATE TABLE directory_outbox (
+    position   bigint DEFAULT nextval('directory_message_positions'::regclass) NOT NULL,
+    id         text DEFAULT (gen_random_uuid())::text NOT NULL,
+    kind       text NOT NULL,
+    content    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_outbox_pkey PRIMARY KEY ("position")
+);
+COMMENT ON TABLE directory_outbox IS 'local';
 
 CREATE TABLE events (
     store_id         bigint NOT NULL,
@@ -1157,6 +1185,19 @@ CREATE TABLE service_samples (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE service_samples IS 'local';
 
+CREATE TABLE shards (
+    id         bigint DEFAULT nextval('shard_ids'::regclass) NOT NULL,
+    name       text NOT NULL,
+    url        bytea NOT NULL,
+    state      text DEFAULT 'active'::text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT shards_pkey PRIMARY KEY (id),
+    CONSTRAINT shards_name_key UNIQUE (name),
+    CONSTRAINT shards_name_check CHECK (name ~ '^[a-z][a-z0-9-]{0,30}$'::text),
+    CONSTRAINT shards_state_check CHECK (state = ANY (ARRAY['active'::text, 'draining'::text]))
+);
+COMMENT ON TABLE shards IS 'global';
+
 CREATE TABLE stock_levels (
     store_id   bigint NOT NULL,
     variant_id bigint NOT NULL,
@@ -1228,6 +1269,13 @@ CREATE TABLE store_hosts (
 );
 COMMENT ON TABLE store_hosts IS 'global';
 
+CREATE TABLE store_residence (
+    store_id bigint NOT NULL,
+    here     boolean NOT NULL,
+    CONSTRAINT store_residence_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE store_residence IS 'local';
+
 CREATE TABLE stores (
     id                   bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
     handle               text NOT NULL,
@@ -1241,6 +1289,7 @@ CREATE TABLE stores (
     updated_at           timestamptz DEFAULT now() NOT NULL,
     prices_include_tax   boolean DEFAULT false NOT NULL,
     metadata_definitions text DEFAULT '[]'::text NOT NULL,
+    shard                text DEFAULT ''::text NOT NULL,
     CONSTRAINT stores_pkey PRIMARY KEY (id),
     CONSTRAINT stores_handle_key UNIQUE (handle),
     CONSTRAINT stores_handle_check CHECK (handle ~ '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'::text),
