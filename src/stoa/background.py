@@ -34,7 +34,7 @@ from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
 RETRY_S = 2.0  # before a lasting duty that failed starts again
 _STATEMENT_MS = 30_000
 _DURABLE, _RELAXED = 3, 8
-_RECEIVERS = {NEWS: receive_news, LOCATIONS: receive_locations, ERASED: receive_erasure}
+RECEIVERS = {NEWS: receive_news, LOCATIONS: receive_locations, ERASED: receive_erasure}
 CONNECTIONS = _DURABLE + _RELAXED + LISTENING
 
 
@@ -112,7 +112,7 @@ async def _apply_app_subscriptions(work: Work) -> None:
 
 async def _collect(work: Work) -> None:
     if work.directory is not None:
-        while await collect(work.pools.durable, work.directory, _RECEIVERS):
+        while await collect(work.pools.durable, work.directory, RECEIVERS):
             pass
 
 

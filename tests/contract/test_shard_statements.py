@@ -4,12 +4,12 @@ A statement on tables of a store runs where the store is. Global tables are writ
 they are replicated. No statement can join what is in two databases.
 """
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import pglast
 import pytest
 from pglast import ast
-from pglast.visitors import Visitor
 from tests.contract import tenancy
 from tests.contract.test_statements import ALL, LISTINGS
 
@@ -27,36 +27,35 @@ REPLICATED = {"tokens"}
 IN_DIRECTORY_ONLY = {"stoa.webhooks.app_subscription_rollout.APPLY"}
 
 
-class Tables(Visitor):
-    """The tables that a statement reads and writes, and the functions that it calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.named: set[str] = set()
-        self.written: set[str] = set()
-        self.called: set[str] = set()
-
-    def visit(self, _: Any, node: Any) -> None:
-        if isinstance(node, ast.RangeVar):
-            self.named.add(str(node.relname))
-        elif isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
-            self.written.add(node.relation.relname)
-        elif isinstance(node, ast.FuncCall):
-            self.called.add(node.funcname[-1].sval)
+def nodes(node: Any) -> Iterator[Any]:
+    """A part of a statement with everything inside it."""
+    if isinstance(node, ast.Node):
+        yield node
+        for name in cast("Any", node):
+            yield from nodes(getattr(node, name))
+    elif isinstance(node, tuple | list):
+        for each in cast("Iterable[Any]", node):
+            yield from nodes(each)
 
 
 def tables_of(sql: str) -> tuple[set[str], set[str]]:
     """The tables that a statement names and writes, with those of the functions that it calls."""
-    seen = Tables()
-    seen(pglast.parse_sql(sql))
-    done: set[str] = set()
-    while missing := (seen.called & FUNCTIONS.keys()) - done:
-        name = missing.pop()
-        done.add(name)
-        if not FUNCTIONS[name].pure:
-            for statement in tenancy.statements(FUNCTIONS[name]):
-                seen(statement)
-    return seen.named, seen.written
+    named: set[str] = set()
+    written: set[str] = set()
+    called: set[str] = set()
+    waiting = [cast("Any", raw).stmt for raw in pglast.parse_sql(sql)]
+    while waiting:
+        for node in nodes(waiting.pop()):
+            if isinstance(node, ast.RangeVar):
+                named.add(str(node.relname))
+            elif isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
+                written.add(str(cast("Any", node).relation.relname))
+            elif isinstance(node, ast.FuncCall):
+                name = str(cast("Any", node).funcname[-1].sval)
+                if name in FUNCTIONS and name not in called and not FUNCTIONS[name].pure:
+                    waiting += tenancy.statements(FUNCTIONS[name])
+                called.add(name)
+    return named, written
 
 
 async def placed(db: Database) -> dict[str, str]:

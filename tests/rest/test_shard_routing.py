@@ -69,7 +69,7 @@ async def test_a_cached_place_is_not_read_after_a_move(service: Sharded) -> None
 
 
 async def test_a_write_that_waits_for_a_move_is_carried_out_in_the_new_shard(service: Sharded) -> None:
-    shop = await open_shop(service.application, service.directory)
+    shop = await open_shop(service.application, service.directory, patient=True)
     assert (await shop.client.get("/products")).status_code == 200
     async with service.directory.transaction() as mover:
         await mover.fetch("SELECT pg_advisory_xact_lock(store_lock($1))", shop.store_id)

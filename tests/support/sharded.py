@@ -152,6 +152,7 @@ async def drop_shard(directory_url: str) -> None:
 
 async def place(store_id: int, directory: Database, shard: Database) -> None:
     """Move a store that nobody uses to the shard."""
+    await caught_up(directory, shard)
     async with directory.transaction() as source, shard.transaction() as target:
         await target.execute("SET CONSTRAINTS ALL DEFERRED")
         for step in reversed(IN_SHARD):
@@ -168,6 +169,15 @@ async def place(store_id: int, directory: Database, shard: Database) -> None:
             await step.delete.run(source, store_id, 1_000_000)
         await source.fetch("UPDATE stores SET shard = $2 WHERE id = $1", store_id, NAME)
     await arrived(shard, "SELECT store_is_here($1)", store_id)
+
+
+async def caught_up(directory: Database, shard: Database) -> None:
+    """Wait until everything that was committed in the directory has arrived in the shard."""
+    [[beat]] = await directory.fetch(
+        """INSERT INTO directory_beats (beat) VALUES (1)
+               ON CONFLICT (id) DO UPDATE SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat"""
+    )
+    await arrived(shard, "SELECT coalesce((SELECT beat FROM directory_beats), 0) >= $1", beat)
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
