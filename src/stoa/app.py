@@ -70,7 +70,7 @@ class Application:
         self._observe: Callable[[Observed], None] = Observer(settings, self._recorders)
         if self._tracing is not None:
             self._observe = self._tracing.observing(self._observe)
-        self._readiness = Readiness(self.database)
+        self._readiness = Readiness(self.database, self.shards)
         self._notifiers = Notifiers()
         self.notifier = self._notifiers(self.database)
         self._unsent = UnsentResponses(settings.max_unsent_bytes, settings.address_unsent_bytes, settings.port)
@@ -109,7 +109,10 @@ class Application:
         self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
         tokens = oauth_routes(self.database, self.access, settings, self.shards)
         portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
-        installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
+        installations = [
+            *installation_routes(self.database, settings, self.shards),
+            *app_file_routes(self.database, settings),
+        ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}

@@ -10,7 +10,7 @@ from tests.support.sharded import NAME, Sharded, arrived, eventually, place, sha
 from tests.support.shops import SHIRT, Shop, open_shop, operator_of
 
 from stoa.access.admission import TTL_S
-from stoa.access.grants import revoke_token
+from stoa.access.grants import install, revoke_token
 from stoa.db.errors import StoreElsewhere
 from stoa.settings import Settings
 
@@ -172,3 +172,50 @@ async def test_a_store_that_was_just_created_in_a_shard_is_found(service: Sharde
     shop = await service.open_shop()
     await arrived(service.shard, "SELECT EXISTS (SELECT FROM stores WHERE id = $1)", shop.store_id)
     assert (await shop.client.get("/orders")).status_code == 200
+
+
+async def test_an_app_lists_its_installations_in_all_shards_in_order(service: Sharded) -> None:
+    shops = [await service.open_shop()]
+    by = operator_of(service.directory, service.application.settings)
+    for _ in range(4):
+        other = await open_shop(service.application, service.directory)
+        await install(by, shops[0].client_id, other.store.handle)
+        if len(shops) % 2:
+            await place(other.store_id, service.directory, service.shard)
+        shops.append(other)
+    seen: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        answer = await shops[0].service.get(
+            "/oauth/installations",
+            params={"limit": 2, **({"cursor": cursor} if cursor else {})},
+            auth=(shops[0].client_id, shops[0].client_secret),
+        )
+        page = answer.json()
+        seen += [each["store"]["id"] for each in page["data"]]
+        cursor = page["meta"]["next_cursor"]
+    assert seen == [shop.store_id for shop in shops]
+
+
+async def test_a_token_for_one_store_is_issued_and_described(service: Sharded, shop: Shop) -> None:
+    credentials = (shop.client_id, shop.client_secret)
+    issuing = f"/stores/{shop.store.handle}/oauth/token"
+    issued = await shop.service.post(issuing, data={"grant_type": "client_credentials"}, auth=credentials)
+    assert issued.status_code == 200
+    token = issued.json()["access_token"]
+    described = await shop.service.post("/oauth/introspect", data={"token": token}, auth=credentials)
+    assert described.json()["active"] is True
+
+
+async def test_deep_readiness_names_a_shard_that_is_away(service: Sharded, shop: Shop) -> None:
+    found = await shop.service.get("/ready?deep")
+    assert "shard" not in found.text
+    lost = await service.application.shards.database(NAME)
+    lost._closed = True  # pyright: ignore[reportPrivateUsage]
+    try:
+        await asyncio.sleep(1)
+        body = (await shop.service.get("/ready?deep")).json()
+        assert body["problems"][f"shard {NAME}"] == "cannot be reached"
+        assert (await shop.service.get("/ready")).status_code == 200
+    finally:
+        lost._closed = False  # pyright: ignore[reportPrivateUsage]

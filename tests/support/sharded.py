@@ -23,7 +23,7 @@ from tests.support.data_folders import copy_migrated
 from tests.support.databases import PATIENCE_S, sibling
 from tests.support.shops import Shop, open_shop
 
-RUN = "TEST_SHARDS"  # if set, `shop` is in a shard
+RUN = "TEST_SHARDS"  # if set, the stores of the fixtures are in a shard
 NAME = "second"
 REPLICATING = {
     "wal_level": "logical",
@@ -70,7 +70,7 @@ class Sharded(msgspec.Struct):
         """A new store in the shard."""
         shop = await open_shop(self.application, self.directory)
         await place(shop.store_id, self.directory, self.shard)
-        shop.db = self.shard
+        shop.directory, shop.db = self.directory, self.shard
         return shop
 
 

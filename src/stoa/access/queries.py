@@ -249,6 +249,7 @@ class InstallationRow(msgspec.Struct):
     status: str
     installed_at: datetime
     updated_at: datetime
+    shard: str
 
 
 # Each half reads at most one page from its index.
@@ -256,7 +257,7 @@ _PAGE = "app_id = $1 AND store_id > $2 AND {0} >= $3 ORDER BY app_id, store_id L
 INSTALLATIONS_PAGE = Query(
     InstallationRow,
     f"""SELECT s.id AS store_id, s.handle, s.name, s.currency, s.timezone, s.locale, i.scopes, i.status,
-              i.installed_at, i.updated_at
+              i.installed_at, i.updated_at, s.shard
          FROM ((SELECT store_id, scopes, 'installed' AS status, created_at AS installed_at, updated_at
                   FROM installations WHERE 'installed' = ANY ($4::text[]) AND {_PAGE.format("updated_at")})
                UNION ALL

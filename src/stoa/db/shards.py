@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 import structlog
 
-from stoa.db.errors import PostgresError, Unavailable, cause
+from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 
@@ -143,7 +143,7 @@ class Shards:
                     await self.look()
                 if self._databases:
                     await self.measure()
-            except (PostgresError, Unavailable) as error:
+            except Exception as error:  # noqa: BLE001 - the next look may succeed
                 structlog.get_logger().warning("looking for shards failed", **cause(error))
             await asyncio.sleep(BEAT_S if self._databases else LOOK_S)
 
@@ -181,8 +181,9 @@ async def run_in_shards(
     while not stop.is_set():
         try:
             wanted = set((await shards.urls()).items())
-        except (PostgresError, Unavailable):
-            wanted = set(running)  # as before, until the directory is back
+        except Exception as error:  # noqa: BLE001 - as before, until the directory is back
+            structlog.get_logger().warning("looking for shards failed", **cause(error))
+            wanted = set(running)
         if wanted:
             fence()
         for key, (ending, task) in list(running.items()):

@@ -177,7 +177,9 @@ class ListStream:
 
     async def _follow(self) -> None:
         """Read where the store is now, if it has moved. The lease stays where it was taken: a second stream is harmless."""
-        _, self._backend = await self._streams.backends.locate(self._request, self._call.store)
+        store, self._backend = await self._streams.backends.locate(self._request, self._call.store)
+        if store is not self._call.store:
+            self._call.store = msgspec.structs.replace(self._call.store, shard=store.shard)
         self._call.db = self._backend.database
 
     async def _check(self) -> Caller:
