@@ -65,6 +65,7 @@ GROWN = Query(
     """SELECT store_id, max(position) AS position FROM audit_entries
         WHERE created_at > $1 AND store_id <> ALL ($2::bigint[]) GROUP BY store_id""",
     unbound=_ALL_CHAINS,
+    over="shard",
 )
 HEAD = Query(
     SealedHead, "SELECT store_id, position, seal, mac FROM audit_heads WHERE store_id = $1", unbound=_ALL_CHAINS

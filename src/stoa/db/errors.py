@@ -43,8 +43,8 @@ class CommitUnknown(Unavailable):
     """A COMMIT failed on a cluster, where the node of the store may have committed before."""
 
 
-class StoreElsewhere(Exception):
-    """The database does not hold the store: it is in another shard. Nothing was written."""
+class StoreElsewhere(Unavailable):
+    """The database does not hold the store: it is in another shard, and nothing was written."""
 
 
 class StaleTransaction(Exception):

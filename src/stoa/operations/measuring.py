@@ -44,6 +44,7 @@ IMPORT_QUEUE = Query(
               min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
          FROM import_queue""",
     unbound="the queue covers all stores",
+    over="shard",
 )
 
 

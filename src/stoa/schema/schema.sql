@@ -10,6 +10,7 @@ CREATE SEQUENCE app_subscription_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE deploy_token_ids;
+CREATE SEQUENCE directory_message_positions;
 CREATE SEQUENCE event_positions;
 CREATE SEQUENCE failed_request_ids;
 CREATE SEQUENCE import_numbers;
@@ -434,6 +435,32 @@ CREATE TABLE deploy_tokens (
 );
 CREATE INDEX deploy_tokens_app_idx ON deploy_tokens (app_id);
 COMMENT ON TABLE deploy_tokens IS 'global';
+
+CREATE TABLE directory_beats (
+    id        smallint DEFAULT 1 NOT NULL,
+    beat      bigint DEFAULT 0 NOT NULL,
+    beaten_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_beats_pkey PRIMARY KEY (id),
+    CONSTRAINT directory_beats_one_check CHECK (id = 1)
+);
+COMMENT ON TABLE directory_beats IS 'global';
+
+CREATE TABLE directory_inbox (
+    id          text NOT NULL,
+    received_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_inbox_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE directory_inbox IS 'local';
+
+CREATE TABLE directory_outbox (
+    position   bigint DEFAULT nextval('directory_message_positions'::regclass) NOT NULL,
+    id         text DEFAULT (gen_random_uuid())::text NOT NULL,
+    kind       text NOT NULL,
+    content    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_outbox_pkey PRIMARY KEY ("position")
+);
+COMMENT ON TABLE directory_outbox IS 'local';
 
 CREATE TABLE events (
     store_id         bigint NOT NULL,

@@ -40,6 +40,7 @@ LOADS = Query(
                SELECT store_id, 0, requests FROM usage_hours WHERE hour > now() - interval '1 day') r
         GROUP BY store_id""",
     unbound=_ALL_STORES,
+    over="shards",
 )
 
 

@@ -32,6 +32,7 @@ _HAS_ROWS = Query(
     "SELECT EXISTS (SELECT FROM stores) OR EXISTS (SELECT FROM apps) OR EXISTS (SELECT FROM accounts)",
     unbound=_SERVICE,
 )
+_HAS_MESSAGES = Query(bool, "SELECT EXISTS (SELECT FROM directory_outbox)", unbound=_SERVICE)
 _BYTES = Query(int, "SELECT pg_database_size(current_database())", unbound=_SERVICE)
 _FORGET_NAME = Command("DELETE FROM service_facts WHERE name = 'shard'", unbound=_SERVICE)
 
@@ -138,6 +139,11 @@ async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
         shard = registry.find(name, await shards_of(directory, by.key), "")
         if not lost:
             async with session(shard.url) as db:
+                if await _HAS_MESSAGES.one(db):
+                    raise ShardRefused(
+                        f"{name} has messages for the directory, such as notifications; a running service fetches them, "
+                        "then run this again"
+                    )
                 await subscriptions.unsubscribe(db, PUBLICATION)
                 await _FORGET_NAME.run(db)
         await global_tables.stop(directory, name)

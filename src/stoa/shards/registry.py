@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from stoa.access.contract import AccessRefused
-from stoa.access.encryption import Cipher
+from stoa.access.encryption import Cipher, shard_url
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import Unavailable
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
 
 DIRECTORY = "directory"  # what people call the database whose own shard is ''
+SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
 _SERVICE = "shards belong to the service"
 
 
@@ -34,15 +35,6 @@ class Shard(msgspec.Struct):
         return self.name or DIRECTORY
 
 
-class _Row(msgspec.Struct):
-    id: int
-    name: str
-    url: bytes
-    state: str
-    created_at: datetime
-
-
-_LIST = Query(_Row, "SELECT id, name, url, state, created_at FROM shards ORDER BY name", unbound=_SERVICE)
 _NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
 _ADD = Command("INSERT INTO shards (id, name, url) VALUES ($1, $2, $3)", unbound=_SERVICE)
 _SET_STATE = Command("UPDATE shards SET state = $2 WHERE name = $1", unbound=_SERVICE)
@@ -52,10 +44,7 @@ _REMOVE = Command("DELETE FROM shards WHERE name = $1", unbound=_SERVICE)
 async def shards_of(directory: Executor, keys: Keys) -> list[Shard]:
     """The registered shards, by name, without the directory itself."""
     cipher = Cipher(keys)
-    return [
-        Shard(row.name, cipher.decrypt(row.url, "shards", "url", 0, row.id), row.state)
-        for row in await _LIST.all(directory)
-    ]
+    return [Shard(row.name, shard_url(cipher, row.id, row.url), row.state) for row in await SHARDS.all(directory)]
 
 
 def find(name: str, shards: Sequence[Shard], directory_url: str) -> Shard:
@@ -95,7 +84,7 @@ async def session(url: str) -> AsyncGenerator[Connection]:
     """A connection for work that takes as long as it needs. Its commits are durable when they return."""
     try:
         db = await connect(
-            url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, name="stoa shard", session=True
+            url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, name=SESSION_NAME, session=True
         )
     except Unavailable as error:
         raise ShardRefused(f"{address(url)}: {error}") from error

@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from stoa.db.connection import Connection
+from stoa.db.connection import APPLICATION_NAME, Connection
 from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
+from stoa.db.pool import FENCING
 from stoa.db.query import Command, Executor, Query
+from stoa.events.notify import NOTIFIER_NAME
 from stoa.shards import subscriptions
 from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move
-from stoa.shards.registry import ShardRefused
+from stoa.shards.registry import SESSION_NAME, ShardRefused
 from stoa.shards.tables import raise_ids
+from stoa.webhooks.delivery.queries import LISTENER_NAME
 
 _NEAR_S = 0.3  # a change arrives at the target within this time before the store is fenced
 _AWAY_S = 60.0  # without a subscriber, until an operator has to look
@@ -54,14 +57,15 @@ _MARK = Query(
        RETURNING token""",
     unbound=_MOVES,
 )
-# Sessions of processes that serve the source but do not enter the store. The name of a pool ends like this once it does.
+# Sessions of Stoa at the source that may write the store without entering it.
 _UNFENCED = Query(
     int,
-    """SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE 'stoa%'
-          AND application_name NOT LIKE '% fencing' AND application_name <> 'stoa shard'""",
+    f"""SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE '{APPLICATION_NAME}%'
+           AND application_name NOT LIKE '%{FENCING}' AND application_name <> ALL ($1::text[])""",
     unbound=_MOVES,
 )
+_WRITE_NO_STORE = [SESSION_NAME, NOTIFIER_NAME, LISTENER_NAME]
 _REPLAYED = Query(int, "SELECT token FROM move_markers WHERE move_id = $1", unbound=_MOVES)
 
 Did = Callable[[str], Awaitable[None]]
@@ -101,7 +105,7 @@ async def switch(sides: Sides, move: Move, slot: str, meanwhile: Callable[[], Aw
 async def _wait_for_fencing(sides: Sides) -> None:
     """Wait until every process that serves the source enters the store; running ones learn of the first shard within seconds."""
     limit = time.monotonic() + _AWAY_S
-    while sessions := await _UNFENCED.one(sides.source):
+    while sessions := await _UNFENCED.one(sides.source, _WRITE_NO_STORE):
         if time.monotonic() > limit:
             raise ShardRefused(
                 f"{sessions} sessions at the source belong to processes that do not fence their writes: stop commands that "

@@ -3,7 +3,8 @@
 -- returns those. in_lanes names each lane of in_deliveries once; a delivery is blocked if an earlier one of the same call has its
 -- ordering key.
 -- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
--- under in_token and each event is still unrouted. The leases end with the call.
+-- under in_token and each event is still unrouted. The leases end with the call. Routing numbers the deliveries of a feed, so no
+-- store may move while it is routed.
 CREATE FUNCTION route_events(
     in_day date, in_holder text, in_token bigint, in_owner text, in_takeover interval, in_lease interval, in_events json,
     in_lanes json, in_deliveries json
@@ -20,6 +21,10 @@ DECLARE
     held   smallint[];  -- the leased buckets
     routed bigint;
 BEGIN
+    IF EXISTS (SELECT FROM shards) THEN
+        PERFORM enter_store(t.store_id)
+           FROM (SELECT DISTINCT e.store_id FROM json_to_recordset(in_events) AS e (store_id bigint) ORDER BY e.store_id) t;
+    END IF;
     -- Locks the leases until the commit; a router that takes them over afterwards sees these events as routed.
     WITH ended AS (
         UPDATE routing_leases l SET holder = '', until = clock_timestamp()
