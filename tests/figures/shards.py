@@ -16,8 +16,9 @@ from stoa.settings import load
 from stoa.shards import moving
 from tests.support.data_folders import remove_template
 from tests.support.databases import TEMPLATE
-from tests.support.fleet import Fleet, Writer, as_superuser, replicating_server, writing
+from tests.support.fleet import Fleet, Writer, replicating_server, writing
 from tests.support.moved_shop import shop_of
+from tests.support.sharded import as_superuser
 from tests.support.shops import Shop, open_shop
 
 PRODUCTS, ORDERS, EVENTS, WRITERS = 10_000, 20_000, 100_000, 3

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.fleet import Fleet, as_superuser, copied_database, replicating_server
+from tests.support.fleet import Fleet, copied_database, replicating_server
+from tests.support.sharded import as_superuser
 
 from stoa.settings import Settings
 

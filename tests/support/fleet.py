@@ -27,30 +27,19 @@ from stoa.shards.registry import Shard
 from stoa.shards.tables import moved_tables
 from tests.support.data_folders import copy_migrated
 from tests.support.databases import sibling
+from tests.support.sharded import let_replicate
 from tests.support.shops import Shop, open_shop, operator_of
 
-REPLICATING = {
-    "wal_level": "logical",
-    "max_logical_replication_workers": "16",
-    "max_sync_workers_per_subscription": "6",
-    "max_worker_processes": "24",
-    "max_replication_slots": "60",
-    "max_wal_senders": "60",
-    "wal_retrieve_retry_interval": "200ms",  # how soon a worker starts again
-}
 FENCING = "stoa tests fencing"  # a move waits for sessions whose name does not end like this
 
 
 def replicating_server(folder: Path) -> EmbeddedPostgres:
     """An embedded server, with the migrated database `stoa`, that can replicate."""
     copy_migrated(folder)
+    let_replicate(folder)
     with (folder / "data/postgresql.auto.conf").open("a") as settings:
-        settings.writelines(f"{name} = '{value}'\n" for name, value in REPLICATING.items())
+        settings.write("max_sync_workers_per_subscription = 6\n")
     return EmbeddedPostgres(folder, durable=False)
-
-
-def as_superuser(url: str) -> str:
-    return url.replace("//stoa@", "//postgres@")
 
 
 async def copied_database(server: str, name: str, template: str = "stoa") -> str:
