@@ -59,7 +59,7 @@ PYTEST = $(BIN)/python -m pytest --dist worksteal
 # no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/upgrades tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
   tests/imports tests/mcp tests/typescript tests/connectors tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
-  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
+  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery tests/shards
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
 	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)

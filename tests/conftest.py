@@ -41,9 +41,16 @@ SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 SLOW = (
     "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
     "typescript", "connectors", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
-    "webhooks/test_listen",
+    "webhooks/test_listen", "shards",
 )  # fmt: skip
-ONE_SERVICE = ("docs", "client", "connectors", "generated", "typescript")  # of these, one process runs the whole folder
+ONE_SERVICE = (
+    "docs",
+    "client",
+    "connectors",
+    "generated",
+    "shards",
+    "typescript",
+)  # of these, one process runs the whole folder
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -147,7 +147,7 @@ async def east(db: Any, fleet: Fleet) -> Finding:
 def test_the_commands_of_the_page_run_as_written(replicating: str, fleet: Fleet, stoa: Stoa) -> None:
     name = f"page_{os.getpid()}"
     shop, url = shop_of(fleet), asyncio.run(copied_database(replicating, name))
-    words = {"postgresql://stoa:secret@db2.internal/stoa": url, "east": "page", "acme": shop.store.handle}
+    words = {"postgresql://stoa:secret@db2.example.com/stoa": url, "east": "page", "acme": shop.store.handle}
     lines = [line for block in blocks(OPERATIONS / "shards.md", "bash") for line in block.text.splitlines()]
     assert len(lines) == 11
     for line in lines:

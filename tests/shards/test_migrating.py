@@ -6,7 +6,7 @@ import pytest
 from tests.support.fleet import Fleet, copied_database
 
 from stoa.db import migrate as migrations
-from stoa.db.migrate import missing, version
+from stoa.db.migrate import missing
 from stoa.db.schema_files import Migration, known
 from stoa.settings import Settings
 from stoa.shards.migrating import migrate_all
@@ -64,6 +64,5 @@ async def test_a_service_starts_while_a_shard_is_away(pair: Fleet) -> None:
             with pytest.raises(Exception, match="cannot be reached"):
                 await migrate_all(pair.directory.url, pair.settings)
             assert await migrate_all(pair.directory.url, pair.settings, skip_away=True) == []
-            assert await version(directory) == migrations.LATEST
         finally:
             await directory.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

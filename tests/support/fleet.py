@@ -12,7 +12,7 @@ from stoa.access.operator import Operator
 from stoa.app import Application
 from stoa.db.connection import Connection, connect
 from stoa.db.embedded import EmbeddedPostgres
-from stoa.db.errors import is_elsewhere
+from stoa.db.errors import StoreElsewhere, Unavailable, is_busy
 from stoa.db.pool import Database
 from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
@@ -142,6 +142,8 @@ class Writer:
         self._name = name
         self._fenced = fenced
         self._databases = {key: Database(shard.url, size=1, name=FENCING) for key, shard in fleet.shards.items()}
+        for database in self._databases.values() if fenced else ():
+            database.fence()
         self.acknowledged: list[Acknowledged] = []
         self.refused = 0
         self.stopped = False
@@ -171,14 +173,14 @@ class Writer:
         body = convert({"name": sku, "price": "1.00", "sku": sku}, NewProduct, digits=self._store.digits)
         product = new_product(body, self._store)
         try:
-            async with self._databases[shard].transaction() as db:
-                if self._fenced:
-                    await db.fetch("SELECT enter_store($1)", self._store.id)
+            async with self._databases[shard].transaction(self._store.id) as db:
                 await save(db, self._store.id, [product], Cause(self._app_id, "req_tests"))
-        except Exception as error:
-            if is_elsewhere(error):
-                return None
-            raise
+        except StoreElsewhere:
+            return None
+        except Unavailable as error:
+            if error.__cause__ is None or not is_busy(error.__cause__):
+                raise
+            return None  # it waited too long for the fence, and has written nothing
         return product.id
 
 

@@ -39,7 +39,7 @@ def shard() -> None:
 
     \b
     Examples:
-      stoa shard add postgresql://stoa:secret@db2.internal/stoa --name east
+      stoa shard add postgresql://stoa:secret@db2.example.com/stoa --name east
       stoa shard move acme --to east
       stoa shard list
     """
@@ -59,8 +59,8 @@ def add_shard(console: Console, url: str, *, name: str, only_plan: bool, as_json
 
     \b
     Examples:
-      stoa shard add postgresql://stoa:secret@db2.internal/stoa --name east --plan
-      stoa shard add postgresql://stoa:secret@db2.internal/stoa --name east
+      stoa shard add postgresql://stoa:secret@db2.example.com/stoa --name east --plan
+      stoa shard add postgresql://stoa:secret@db2.example.com/stoa --name east
     """
     if only_plan:
         print_rows(console.run(lambda by: membership.plan_to_add(by, url, name)), as_json=as_json, none="")

@@ -35,6 +35,11 @@ async def replicate(
     """Copy the global tables to a shard, and keep them up to date from now on. May be repeated."""
     await extend_publication(directory)
     slot = await slot_of(directory, name)
+    if await subscriptions.has_subscription(shard, PUBLICATION) and not await subscriptions.has_slot(directory, slot):
+        raise ShardRefused(
+            f"the replication slot of {name} is lost, for example by a failover of the directory, and with it changes of global "
+            f"tables: drain the shard, remove it, and add an empty database"
+        )
     await subscriptions.create_slot(directory, slot)
     await subscriptions.subscribe(shard, url, PUBLICATION, slot)
     await wait_for_copy(shard, PUBLICATION, progress)

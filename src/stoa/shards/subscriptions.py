@@ -82,6 +82,10 @@ async def has_publication(db: Executor, name: str) -> bool:
     return await _HAS_PUBLICATION.one(db, name)
 
 
+async def has_slot(db: Executor, name: str) -> bool:
+    return await _HAS_SLOT.one(db, name)
+
+
 async def has_subscription(db: Executor, name: str) -> bool:
     return await _HAS_SUBSCRIPTION.one(db, name)
 
@@ -95,7 +99,7 @@ async def publish(source: Connection, name: str, tables: Sequence[str]) -> None:
 
 async def create_slot(source: Connection, slot: str) -> None:
     """Create the slot, which keeps the changes for the subscriber; waits until transactions that run now have ended."""
-    if not await _HAS_SLOT.one(source, slot):
+    if not await has_slot(source, slot):
         await _CREATE_SLOT.one(source, slot)
 
 
