@@ -1,8 +1,10 @@
 """One server with logical replication for each test process, and on it a directory with two shards."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from tests.support.fleet import Fleet, copied_database, replicating_server
@@ -12,13 +14,15 @@ from stoa.settings import Settings
 
 
 @pytest.fixture(scope="package")
-def replicating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server whose databases can be shards."""
-    server = replicating_server(tmp_path_factory.mktemp("shards") / "postgres")
-    with ThreadPoolExecutor(1) as thread:  # the template is migrated in a loop of its own
-        thread.submit(server.start).result()
-    yield as_superuser(server.dsn)
-    server.stop()
+def replicating() -> Iterator[str]:
+    """The URL of a server whose databases can be shards. Servers of other versions can enter its folder."""
+    with tempfile.TemporaryDirectory(prefix="stoa-shards-") as folder:
+        Path(folder).chmod(0o755)
+        server = replicating_server(Path(folder) / "postgres")
+        with ThreadPoolExecutor(1) as thread:  # the template is migrated in a loop of its own
+            thread.submit(server.start).result()
+        yield as_superuser(server.dsn)
+        server.stop()
 
 
 @pytest.fixture(scope="package")

@@ -72,7 +72,7 @@ async def test_the_url_of_a_shard_is_encrypted(fleet: Fleet, by: Operator) -> No
         fleet.shards["east"].url,
         fleet.shards["west"].url,
     ]
-    assert address("postgresql://stoa:secret@db2.internal:5433/stoa?sslmode=require") == "db2.internal:5433/stoa"
+    assert address("postgresql://stoa:secret@db2.example.com:5433/stoa?sslmode=require") == "db2.example.com:5433/stoa"
     assert address("postgresql://stoa@/stoa?host=/run/pg&port=5432") == "/run/pg/stoa"
 
 
@@ -89,6 +89,8 @@ async def test_a_shard_is_added_twice_and_removed(replicating: str, by: Operator
     [north] = [status for status in await statuses(by) if status.name == "north"]
     assert (north.state, north.stores, north.problem) == ("active", 0, "")
     await membership.remove(by, "north")
+    with pytest.raises(ShardRefused, match="a new shard must be empty"):
+        await plan_to_add(by, url, "north")
     assert "north" not in [shard.name for shard in await shards_of(by.db, by.key)]
     assert (
         await by.db.fetch("SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'stoa_global_north%'") == []
@@ -135,7 +137,7 @@ async def test_the_directory_is_no_shard_of_itself(fleet: Fleet, by: Operator) -
 
 
 async def test_a_shard_is_no_second_shard(fleet: Fleet, by: Operator) -> None:
-    with pytest.raises(ShardRefused, match="is the shard east already"):
+    with pytest.raises(ShardRefused, match="is or was the shard east"):
         await plan_to_add(by, fleet.shards["east"].url, "north")
 
 

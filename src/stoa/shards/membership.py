@@ -11,7 +11,7 @@ from stoa.db import migrate
 from stoa.db.connection import Connection
 from stoa.db.errors import PostgresError
 from stoa.db.pool import Database
-from stoa.db.query import Command, Executor, Query
+from stoa.db.query import Executor, Query
 from stoa.db.service_facts import FACT, NOTE, note_key
 from stoa.shards import global_tables, registry, subscriptions
 from stoa.shards.global_tables import PUBLICATION, Progress, no_progress
@@ -34,7 +34,6 @@ _HAS_ROWS = Query(
 )
 _HAS_MESSAGES = Query(bool, "SELECT EXISTS (SELECT FROM directory_outbox)", unbound=_SERVICE)
 _BYTES = Query(int, "SELECT pg_database_size(current_database())", unbound=_SERVICE)
-_FORGET_NAME = Command("DELETE FROM service_facts WHERE name = 'shard'", unbound=_SERVICE)
 
 
 class ShardStatus(msgspec.Struct):
@@ -123,15 +122,18 @@ async def _check(directory: Connection, shard: Connection, by: Operator, added: 
         return True
     await check_schema(shard, added)
     own = await FACT.maybe(shard, _OWN_NAME)
-    if own is None and await _HAS_ROWS.one(shard):
-        raise ShardRefused("this database has stores, apps or accounts of its own; a new shard must be empty")
     if own not in (None, added.name):
-        raise ShardRefused(f"this database is the shard {own} already; remove that one first")
+        raise ShardRefused(f"this database is or was the shard {own}; create an empty one")
+    if known is None and await _HAS_ROWS.one(shard):
+        raise ShardRefused("this database has stores, apps or accounts; a new shard must be empty")
     return False
 
 
 async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
-    """Forget a shard without stores; `lost` is for one whose server does not come back."""
+    """Forget a shard without stores; `lost` is for one whose server does not come back.
+
+    The database keeps its name, so it never takes the copies of rows in it for its own.
+    """
     async with session(directory_of(by).url) as directory:
         if not await _TRY_LOCK.one(directory):
             raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
@@ -145,7 +147,6 @@ async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
                         "then run this again"
                     )
                 await subscriptions.unsubscribe(db, PUBLICATION)
-                await _FORGET_NAME.run(db)
         await global_tables.stop(directory, name)
         async with by.db.transaction() as db:
             await registry.forget(db, name)
