@@ -106,7 +106,7 @@ class Application:
             telemetry.PAGES_IN_FLIGHT: lambda: self._pages.in_flight,
             telemetry.UPLOAD_BYTES: lambda: uploads.held,
         }
-        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
+        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica, self.shards)
         tokens = oauth_routes(self.database, self.access, settings, self.shards)
         portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
         installations = [
