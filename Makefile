@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test test-citus test-shards test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -75,6 +75,12 @@ CITUS := tests/cluster tests/db tests/contract tests/property tests/products tes
 test-citus: $(VENV)/.dev ## run every test that uses the database on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
 	@test -n "$${TEST_CITUS_URL:-}" || { echo 'set TEST_CITUS_URL to a database on the coordinator whose workers are registered'; exit 2; }
 	@$(PYTEST) --timeout 300 $(if $(ARGS),$(ARGS),$(CITUS))
+
+# Tests that need nothing but a store and its database, which is a shard here; the directory is another one.
+SHARDED := tests/customers/test_lists.py tests/customers/test_profiles.py tests/customers/test_addresses.py \
+  tests/inventory/test_adjust_inventory.py tests/orders/test_place_orders.py tests/products/test_change_products.py
+test-shards: $(VENV)/.dev ## run the tests of some slices with the stores in a shard, to which global tables are replicated
+	@TEST_SHARDS=1 $(PYTEST) -n $(JOBS) --timeout 300 $(if $(ARGS),$(ARGS),$(SHARDED))
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)

@@ -106,7 +106,7 @@ class Application:
             telemetry.PAGES_IN_FLIGHT: lambda: self._pages.in_flight,
             telemetry.UPLOAD_BYTES: lambda: uploads.held,
         }
-        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
+        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica, self.shards)
         tokens = oauth_routes(self.database, self.access, settings, self.shards)
         portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
         installations = [
@@ -114,7 +114,8 @@ class Application:
             *app_file_routes(self.database, settings),
         ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
-        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
+        # Starlette tries routes in order, so those that apps call most come first.
+        routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],

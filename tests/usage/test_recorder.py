@@ -289,12 +289,12 @@ async def test_above_its_rate_an_app_is_sampled(shop: Shop, other_shop: Shop, db
 async def test_the_log_takes_little_memory_while_the_database_is_unreachable(shop: Shop) -> None:
     unreachable = Database("postgresql://stoa@127.0.0.1:1/stoa")
     log = RequestLog(frozenset(), 1_000)
-    recorder = Recorder(log)
+    recorders = Recorders(lambda: Recorder(log))
     for _ in range(MAX_PENDING // MAX_PER_FLUSH + 2):
         for _ in range(MAX_PER_FLUSH):
-            recorder(observed(shop))
+            recorders(observed(shop))
         log.put_back(log.take())
-    await recorder.finish(unreachable)
+    await recorders.flush(without_shards(unreachable))
     assert len(log.take()) == MAX_PENDING
 
 

@@ -220,7 +220,7 @@ UNARCHIVED = Query(
 
 STORE = Query(
     Store,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard
          FROM stores WHERE id = $1""",
 )
 KNOWN_SIZE = Query(
