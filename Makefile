@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test coverage test-citus test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test coverage test-citus test-shards test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -63,7 +63,7 @@ PYTEST = $(BIN)/python -m pytest --dist worksteal
 # no thousands of hostile requests.
 SLOW := tests/browser tests/accounting tests/fault tests/upgrades tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
   tests/imports tests/mcp tests/typescript tests/connectors tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
-  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery
+  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery tests/shards
 
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
 	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)
@@ -84,6 +84,12 @@ CITUS := tests/cluster tests/db tests/contract tests/property tests/products tes
 test-citus: $(VENV)/.dev ## run every test that uses the database on a Citus cluster; TEST_CITUS_URL names a database on its coordinator
 	@test -n "$${TEST_CITUS_URL:-}" || { echo 'set TEST_CITUS_URL to a database on the coordinator whose workers are registered'; exit 2; }
 	@$(PYTEST) --timeout 300 $(if $(ARGS),$(ARGS),$(CITUS))
+
+# Tests that need nothing but a store and its database, which is a shard here; the directory is another one.
+SHARDED := tests/customers/test_lists.py tests/customers/test_profiles.py tests/customers/test_addresses.py \
+  tests/inventory/test_adjust_inventory.py tests/orders/test_place_orders.py tests/products/test_change_products.py
+test-shards: $(VENV)/.dev ## run the tests of some slices with the stores in a shard, to which global tables are replicated
+	@TEST_SHARDS=1 $(PYTEST) -n $(JOBS) --timeout 300 $(if $(ARGS),$(ARGS),$(SHARDED))
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
@@ -110,7 +116,7 @@ deploy-check: $(VENV)/deploy/.done ## run the steps of the container file in a f
 	@$(BIN)/python -m pytest tests/deploy -n 0 $(ARGS)
 	@$(BIN)/python -m pytest tests/deploy/container_steps.py -n 0 --timeout 1800 $(ARGS)
 
-faults: $(VENV)/.dev ## measure kills, reloads, a failover, a read replica, overload, a greedy app, large filters, slow clients, and half an hour of load; ARGS=restarts runs one of them
+faults: $(VENV)/.dev ## measure kills, reloads, a failover, a read replica, overload, a greedy app, large filters, moves between shards, slow clients, and half an hour of load; ARGS=restarts runs one of them
 	@$(BIN)/python -m tests.figures $(ARGS)
 
 deep-deliveries: $(VENV)/.dev ## kill delivery workers for ten minutes under load, and restart the database once

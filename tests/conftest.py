@@ -23,7 +23,7 @@ from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
 from stoa.settings import Settings, load
-from tests.support import data_folders, notes
+from tests.support import data_folders, notes, sharded
 from tests.support.databases import (
     CLUSTER,
     SERVER,
@@ -41,9 +41,16 @@ SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 SLOW = (
     "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
     "typescript", "connectors", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
-    "webhooks/test_listen",
+    "webhooks/test_listen", "shards",
 )  # fmt: skip
-ONE_SERVICE = ("docs", "client", "connectors", "generated", "typescript")  # of these, one process runs the whole folder
+ONE_SERVICE = (
+    "docs",
+    "client",
+    "connectors",
+    "generated",
+    "shards",
+    "typescript",
+)  # of these, one process runs the whole folder
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -56,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
     gc.disable()  # until the tests are collected, because nothing of this is ever freed
     config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
+    config.addinivalue_line("markers", "not_in_shard(reason): the test means nothing for a store in a shard")
     # A shell lets its background jobs ignore SIGINT, also their children. Then `stoa listen` would not end when a test interrupts it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,6 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="stoa-test-"))
     server = EmbeddedPostgres(folder / "postgres", durable=False)
     os.environ[SERVER] = server.start()
+    if sharded.is_on():
+        server.stop()
+        sharded.let_replicate(folder / "postgres")
+        server.start()
 
     def stop() -> None:
         server.stop()
@@ -83,6 +95,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items if on_cluster() else ():
         if (marker := item.get_closest_marker("not_on_cluster")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on a cluster: {marker.args[0]}"))
+    for item in items if sharded.is_on() else ():
+        if (marker := item.get_closest_marker("not_in_shard")) is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
     here = Path(__file__).parent
     slow: dict[Path, list[pytest.Item]] = {}
     fast: list[pytest.Item] = []
@@ -142,16 +157,32 @@ def settings(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Set
 
 
 @pytest.fixture(scope="session")
-async def db(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, size=10)
+async def shard_url(database_url: str, settings: Settings) -> AsyncIterator[str]:
+    """The shard that has the stores; without `make test-shards`, the directory itself."""
+    if not sharded.is_on():
+        yield database_url
+        return
+    url = await sharded.add_shard(database_url, settings, os.environ[TEMPLATE])
+    shard = await connect(url)
+    await shard.execute(notes.SCHEMA)
+    await shard.close()
+    yield url
+    await sharded.drop_shard(database_url)
+
+
+@pytest.fixture(scope="session")
+async def db(shard_url: str) -> AsyncIterator[Database]:
+    database = Database(shard_url, size=10)
     yield database
     await database.close()
 
 
 @pytest.fixture(scope="session")
-async def application(settings: Settings) -> AsyncIterator[Application]:
+async def application(settings: Settings, shard_url: str) -> AsyncIterator[Application]:
     """The application in this process, with the tests' own slice added."""
     app = Application(settings, [*ENDPOINTS, *notes.routes.endpoints])
+    if shard_url != settings.database_url:
+        await app.shards.look()
     yield app
     await app.close()
 
@@ -177,10 +208,16 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
+async def _open(application: Application, db: Database) -> Shop:
+    if sharded.is_on():
+        return await sharded.Sharded(application, application.database, db).open_shop()
+    return await open_shop(application, db)
+
+
 @pytest.fixture
 async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A new store with an app that has all scopes, and a client of that app."""
-    opened = await open_shop(application, db)
+    opened = await _open(application, db)
     yield opened
     await opened.client.aclose()
 
@@ -188,6 +225,6 @@ async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
 @pytest.fixture
 async def other_shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A second store, in which the ids of the first do not exist."""
-    opened = await open_shop(application, db)
+    opened = await _open(application, db)
     yield opened
     await opened.client.aclose()

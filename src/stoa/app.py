@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -12,14 +13,15 @@ from starlette.routing import Mount, Router
 
 from stoa import site
 from stoa.access.admission import Admission
-from stoa.access.encryption import Cipher
+from stoa.access.encryption import Cipher, shard_url
 from stoa.access.installations import routes as installation_routes
 from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
 from stoa.app_file.endpoint import routes as app_file_routes
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
-from stoa.events.notify import Notifier
+from stoa.db.shards import Shards
+from stoa.events.notify import Notifiers
 from stoa.media.addresses import PREFIX as MEDIA
 from stoa.media.files import close_media
 from stoa.media.serving import PictureFiles
@@ -43,7 +45,7 @@ from stoa.rest.response import send_body, send_response
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings, load, secret_key
-from stoa.usage.recorder import Recorder
+from stoa.usage.recorder import Recorder, Recorders
 from stoa.usage.request_log import RequestLog
 from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
@@ -62,15 +64,19 @@ class Application:
         self.database = Database(settings.database_url, size=settings.database_pool)
         read_url = settings.database_read_url
         self.replica = Replica(read_url, self.database, size=settings.database_pool) if read_url else None
-        self.access = Admission(self.database, settings)
+        cipher = Cipher(secret_key(settings))
+        self.shards = Shards(self.database, partial(shard_url, cipher), size=settings.database_pool)
+        self.access = Admission(self.database, settings, self.shards)
         words = path_words(endpoint.path for endpoint in endpoints)
-        self.usage = Recorder(RequestLog(words, settings.request_log_rows))
+        self._recorders = Recorders(lambda: Recorder(RequestLog(words, settings.request_log_rows)))
+        self.usage = self._recorders.directory
         self._tracing = tracing or (Tracing(settings, "web") if settings.otlp_endpoint else None)
-        self._observe: Callable[[Observed], None] = Observer(settings, self.usage)
+        self._observe: Callable[[Observed], None] = Observer(settings, self._recorders)
         if self._tracing is not None:
             self._observe = self._tracing.observing(self._observe)
-        self._readiness = Readiness(self.database)
-        self.notifier = Notifier(settings.database_url)
+        self._readiness = Readiness(self.database, self.shards)
+        self._notifiers = Notifiers()
+        self.notifier = self._notifiers(self.database)
         self._unsent = UnsentResponses(settings.max_unsent_bytes, settings.address_unsent_bytes, settings.port)
         self._pages = PageRequests(settings.max_pages_in_flight, settings.address_pages_in_flight)
         uploads = UploadSpace(settings.max_upload_bytes, settings.app_upload_bytes)
@@ -87,13 +93,14 @@ class Application:
             unsent=self._unsent,
             uploads=uploads,
             replica=self.replica,
+            shards=self.shards,
             public_url=settings.public_url,
             settings=settings,
-            encryption=Cipher(secret_key(settings)),
+            encryption=cipher,
             app_concurrency=settings.app_concurrency,
             max_in_flight=settings.max_in_flight,
             observe=self._observe,
-            committed=self.notifier,
+            committed=self._notifiers,
         )
         self.streams = dispatcher.streams
         self._dispatch: RequestHandler = self._tracing.requests(dispatcher) if self._tracing else dispatcher
@@ -103,10 +110,13 @@ class Application:
             telemetry.PAGES_IN_FLIGHT: lambda: self._pages.in_flight,
             telemetry.UPLOAD_BYTES: lambda: uploads.held,
         }
-        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica)
-        tokens = oauth_routes(self.database, self.access, settings)
-        portal = portal_routes(self.database, settings, uploads, self.notifier)
-        installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
+        self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica, self.shards)
+        tokens = oauth_routes(self.database, self.access, settings, self.shards)
+        portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
+        installations = [
+            *installation_routes(self.database, settings, self.shards),
+            *app_file_routes(self.database, settings),
+        ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         # Starlette tries routes in order, so those that apps call most come first.
         routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal]
@@ -124,9 +134,10 @@ class Application:
 
     async def close(self) -> None:
         """Close every database connection."""
-        await self.notifier.close()
+        await self._notifiers.close()
         await self._pictures.close()
         await close_media()
+        await self.shards.close()
         if self.replica is not None:
             await self.replica.close()
         await self.database.close()
@@ -256,8 +267,9 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(maintain_forever(self.database, self.settings)),
-                    asyncio.create_task(self.usage.flush_forever(self.database)),
+                    asyncio.create_task(maintain_forever(self.shards, self.settings)),
+                    asyncio.create_task(self._recorders.flush_forever(self.shards)),
+                    asyncio.create_task(self.shards.watch()),
                 ]
                 if self.settings.metrics != "off":
                     sends, workers = bool(self.settings.smtp_url), self.settings.workers
@@ -274,7 +286,7 @@ class Application:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
-                await self.usage.finish(self.database)
+                await self._recorders.flush(self.shards)
                 await self.close()
                 log_stop("web")
                 await send({"type": "lifespan.shutdown.complete"})

@@ -1,4 +1,4 @@
-"""The background worker: the duties that it runs beside each other until it is stopped.
+"""The background worker: the duties that it runs beside each other until it is stopped, in the directory and in each shard.
 
 The duties are declared once, in DUTIES. The process, its log lines, `stoa doctor` and the page about background workers follow.
 """
@@ -7,15 +7,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Literal
 
 import msgspec
 
 from stoa.access.operator import Operator
 from stoa.accounts.reset_requests import answer_reset_requests
+from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
 from stoa.ids import new_id
+from stoa.inventory.locations import LOCATIONS, receive_locations
 from stoa.loops import beside, log_failure, repeat
 from stoa.mail.courier import Courier
+from stoa.notifications.notify import NEWS, receive_news
 from stoa.orders.expiry import NAME as ORDER_HOLDS
 from stoa.orders.expiry import expire_orders
 from stoa.pictures.fetching import NAME as PICTURES
@@ -25,6 +29,7 @@ from stoa.pictures.removal import remove_unused
 from stoa.products.collection_rollout import NAME as COLLECTIONS
 from stoa.products.collection_rollout import apply_collections
 from stoa.settings import Settings
+from stoa.store_data.store_erasure import ERASED, receive_erasure
 from stoa.webhooks.app_subscription_rollout import apply_app_subscriptions
 from stoa.webhooks.delivery.lane_runner import Trace
 from stoa.webhooks.delivery.queries import APPLICATION_NAME
@@ -35,6 +40,7 @@ from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
 RETRY_S = 2.0  # before a lasting duty that failed starts again
 _STATEMENT_MS = 30_000
 _DURABLE, _RELAXED = 3, 8
+RECEIVERS = {NEWS: receive_news, LOCATIONS: receive_locations, ERASED: receive_erasure}
 CONNECTIONS = _DURABLE + _RELAXED + LISTENING
 
 
@@ -43,6 +49,10 @@ class Pools(msgspec.Struct, frozen=True):
 
     durable: Database
     relaxed: Database  # does not wait for the disk: what a crash of the database undoes is only done again
+
+    def fence(self) -> None:
+        self.durable.fence()
+        self.relaxed.fence()
 
     async def close(self) -> None:
         await self.durable.close()
@@ -65,6 +75,7 @@ class Work(msgspec.Struct, frozen=True):
     stop: asyncio.Event
     observe: Callable[[SentAttempt], None]
     trace: Trace | None = None
+    directory: Database | None = None  # if these are the duties of a shard
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -74,6 +85,7 @@ class Duty(msgspec.Struct, frozen=True):
     run: Callable[[Work], Awaitable[None]]
     every: float | None = None  # seconds; None: it runs until the stop, and then finishes what it has begun
     sends_mail: bool = False  # it needs a mail server
+    where: Literal["everywhere", "directory", "shard"] = "everywhere"
 
 
 async def _deliver(work: Work) -> None:
@@ -120,27 +132,35 @@ async def _remove_unused_pictures(work: Work) -> None:
     await remove_unused(work.pools.durable, work.settings)
 
 
+async def _collect(work: Work) -> None:
+    if work.directory is not None:
+        while await collect(work.pools.durable, work.directory, RECEIVERS):
+            pass
+
+
 DUTIES = (
     Duty("webhook deliveries", _deliver),
-    Duty("email", _send_mails, sends_mail=True),
-    Duty("password resets", _answer_resets, every=2.0, sends_mail=True),
+    Duty("email", _send_mails, sends_mail=True, where="directory"),
+    Duty("password resets", _answer_resets, every=2.0, sends_mail=True, where="directory"),
     Duty("secret reminders", _remind, every=600.0),
     Duty(ORDER_HOLDS, _expire_orders, every=1.0),
-    Duty("app subscriptions", _apply_app_subscriptions, every=1.0),
+    Duty("app subscriptions", _apply_app_subscriptions, every=1.0, where="directory"),
     Duty(COLLECTIONS, _apply_collections, every=1.0),
     Duty(PICTURES, _fetch_pictures),
     Duty(UNUSED_PICTURES, _remove_unused_pictures, every=3600.0),
+    Duty("directory messages", _collect, every=0.5, where="shard"),
 )
 
 
-def duties_of(settings: Settings, duties: Sequence[Duty] = DUTIES) -> list[Duty]:
+def duties_of(settings: Settings, duties: Sequence[Duty] = DUTIES, *, shard: bool = False) -> list[Duty]:
     """The duties that a process with these settings runs; without a mail server, mails and reset requests wait."""
-    return [duty for duty in duties if settings.smtp_url or not duty.sends_mail]
+    elsewhere = "directory" if shard else "shard"
+    return [duty for duty in duties if (settings.smtp_url or not duty.sends_mail) and duty.where != elsewhere]
 
 
 async def run_duties(work: Work, duties: Sequence[Duty] = DUTIES) -> None:
     """Run every duty until the stop: lasting ones finish what they have begun, then periodic ones are canceled."""
-    mine = duties_of(work.settings, duties)
+    mine = duties_of(work.settings, duties, shard=work.directory is not None)
     periodic = [repeat(duty.name, duty.every, partial(duty.run, work)) for duty in mine if duty.every is not None]
     async with beside(*periodic):
         await asyncio.gather(*(_last(duty, work) for duty in mine if duty.every is None), work.stop.wait())

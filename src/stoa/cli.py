@@ -57,6 +57,7 @@ _MODULES = {
     "migrate": "stoa.operations.commands",
     "restore": "stoa.backup.commands",
     "serve": "stoa.processes.commands",
+    "shard": "stoa.shards.commands",
     "store": "stoa.store_data.export",
     "token": "stoa.access.token_commands",
     "worker": "stoa.worker",

@@ -8,14 +8,17 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import click
+import msgspec
 import structlog
 import uvloop
 
 from stoa import api
 from stoa.access.console import Console
+from stoa.access.encryption import Cipher, shard_url
 from stoa.access.key_rotation import with_known_keys
 from stoa.background import Work, open_pools, run_duties
 from stoa.db import migrate
@@ -24,6 +27,7 @@ from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.service_facts import check_key
+from stoa.db.shards import Shards, run_in_shards
 from stoa.imports.queries import Claimed
 from stoa.imports.runner import claim_import, run_import
 from stoa.loops import beside
@@ -88,27 +92,60 @@ def _url(settings: Settings) -> str:
 
 
 async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
+    """Run the duties of the directory, and beside them those of each shard, which has its own connections."""
     pools = open_pools(_url(settings))
+    shards = Shards(pools.durable, partial(shard_url, Cipher(secret_key(settings))))
     tracing = Tracing(settings, "deliveries") if settings.otlp_endpoint else None
     trace = tracing.deliveries(pools.relaxed) if tracing is not None else None
     sampler = Sampler("deliveries", {"durable": pools.durable, "relaxed": pools.relaxed})
     try:
         async with beside(sampler.run(), measure_forever(pools.durable, sends=bool(settings.smtp_url))):
-            await run_duties(Work(settings, pools, stop, count_attempt, trace))
+            await asyncio.gather(
+                run_duties(Work(settings, pools, stop, count_attempt, trace)),
+                run_in_shards(shards, stop, partial(_deliver_in_shard, settings, pools.durable, tracing), pools.fence),
+            )
     finally:
         await pools.close()
     if tracing is not None:
         await asyncio.to_thread(tracing.close)
 
 
+async def _deliver_in_shard(
+    settings: Settings, directory: Database, tracing: Tracing | None, url: str, stop: asyncio.Event
+) -> None:
+    pools = open_pools(url)
+    pools.fence()
+    here = msgspec.structs.replace(settings, database_url=url, database_direct_url="")
+    trace = tracing.deliveries(pools.relaxed) if tracing is not None else None
+    try:
+        await run_duties(Work(here, pools, stop, count_attempt, trace, directory))
+    finally:
+        await pools.close()
+
+
 async def _import(settings: Settings, stop: asyncio.Event) -> None:
-    size = CONCURRENT_IMPORTS + 1
-    database = Database(_url(settings), size=size, statement_timeout_ms=STATEMENT_MS, name=APPLICATION_NAME)
+    database = _import_pool(_url(settings))
+    shards = Shards(database, partial(shard_url, Cipher(secret_key(settings))))
     try:
         async with beside(Sampler("imports", {"imports": database}).run()):
-            await _run_jobs(database, stop)
+            await asyncio.gather(
+                _run_jobs(database, stop), run_in_shards(shards, stop, _import_in_shard, database.fence)
+            )
     finally:
         await database.close()
+
+
+async def _import_in_shard(url: str, stop: asyncio.Event) -> None:
+    database = _import_pool(url)
+    database.fence()
+    try:
+        await _run_jobs(database, stop)
+    finally:
+        await database.close()
+
+
+def _import_pool(url: str) -> Database:
+    return Database(url, size=CONCURRENT_IMPORTS + 1, statement_timeout_ms=STATEMENT_MS, name=APPLICATION_NAME)
 
 
 async def _run_jobs(database: Database, stop: asyncio.Event) -> None:

@@ -68,6 +68,7 @@ FAN_OUT = {
     "stoa.webhooks.delivery.queries.BACKLOG": _CHECK,
     "stoa.cluster.status._TOTALS": _CHECK,
     "stoa.operations.receiver_checks.RECEIVERS": _CHECK,
+    "stoa.shards.balance.LOADS": _CHECK,
     "stoa.backup.erasures.ERASURES": _CHECK,
     "stoa.backup.invariants.TOTALS": _CHECK,
     "stoa.backup.invariants.STOCK": _CHECK,

@@ -39,6 +39,7 @@ async def test_the_event_contains_the_customer_with_shared_metadata_only(shop: S
     assert msgspec.json.decode(rows[0][1]) == {"type": "app", "app_id": shop.app_id}
 
 
+@pytest.mark.not_in_shard("it opens a store of its own in the directory")
 async def test_amounts_have_the_digits_of_the_currency_of_the_store(shop: Shop) -> None:
     yen = await open_shop(shop.application, shop.db, currency="JPY")
     assert (await created(yen, JUN))["total_spent"] == "0"

@@ -26,6 +26,7 @@ from tests.figures.pages import browse
 from tests.figures.pictures import show_pictures
 from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
+from tests.figures.shards import move_under_writes
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
 from tests.figures.stops import stop_under_load
@@ -52,6 +53,7 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
 @click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
 @click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
 @click.option("--holds", default=100_000, show_default=True, help="Number of orders whose holds end at once.")
+@click.option("--moves", default=20, show_default=True, help="Number of moves of a store between two shards.")
 @click.option("--minutes", default=40, show_default=True, help="Time limit of kills, restarts, stops and holds.")
 def figures(
     names: tuple[str, ...],
@@ -63,10 +65,11 @@ def figures(
     nodes: int,
     spare: str,
     holds: int,
+    moves: int,
     minutes: int,
 ) -> None:
     """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
-    slow, pages, pictures, unread, streams, soak; by default these.
+    pictures, shards, slow, pages, unread, streams, soak; by default these.
 
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
@@ -82,6 +85,7 @@ def figures(
         "holds": lambda folder: expire_many(folder, holds, seconds / 2, minutes),
         "moving": move,
         "app-subscriptions": declare_for_all,
+        "shards": lambda folder: move_under_writes(folder, moves),
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "pictures": lambda folder: show_pictures(folder, seconds / 12),

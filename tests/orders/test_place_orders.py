@@ -161,6 +161,7 @@ async def test_a_wrong_total_is_refused_with_the_expected_one(store: SampleStore
     await store.place(("TEA", 2), total="16.50", tax_total="0.50")
 
 
+@pytest.mark.not_in_shard("it opens a store of its own in the directory")
 async def test_amounts_have_the_decimals_of_the_stores_currency(shop: Shop) -> None:
     tokyo = await open_shop(shop.application, shop.db, currency="JPY")
     store = await SampleStore(tokyo).add_products(

@@ -79,6 +79,7 @@ class Shop:
     anonymous: httpx.AsyncClient
     service: httpx.AsyncClient
     filled: dict[str, Any] = field(default_factory=dict[str, Any])
+    directory: Database | None = None  # if the store is in a shard, whose database is `db`
 
     @property
     def store_id(self) -> int:
@@ -86,7 +87,7 @@ class Shop:
 
     @property
     def operator(self) -> Operator:
-        return operator_of(self.db, self.application.settings)
+        return operator_of(self.directory or self.db, self.application.settings)
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
         """Add products; returns their ids."""

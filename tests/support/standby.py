@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGINT, SIGKILL
 from typing import Self
@@ -20,9 +21,10 @@ needs_standby = pytest.mark.skipif(
 class Pair:
     """Two servers. If they are synchronous, a commit returns only after the standby has written it."""
 
-    def __init__(self, folder: Path, *, synchronous: bool = True) -> None:
+    def __init__(self, folder: Path, *, synchronous: bool = True, settings: Sequence[str] = ()) -> None:
         self._folder = folder
         self._synchronous = synchronous
+        self._settings = settings
         self._user = "nobody" if os.geteuid() == 0 else None
         self._ports = free_port(), free_port()
         self._servers: dict[int, subprocess.Popen[bytes]] = {}
@@ -118,7 +120,7 @@ class Pair:
     def _start(self, port: int, *more: str) -> None:
         # kill -9 loses nothing that was written, so the tests need not wait for a busy disk.
         common = (f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={self._folder}", "fsync=off")
-        settings = (*common, "max_connections=200", *more)  # a standby needs as many as its primary
+        settings = (*common, "max_connections=200", *self._settings, *more)  # a standby needs as many as its primary
         command = [DEBIAN / "postgres", "-D", self._data(port), *(f"-c{setting}" for setting in settings)]
         with (self._folder / f"{port}.log").open("wb") as log:
             server = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, user=self._user)

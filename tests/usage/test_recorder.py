@@ -10,12 +10,13 @@ import httpx
 from stoa.access.credentials import new_access_token
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.operations.maintenance import maintain
 from stoa.rest.problems import Fault
 from stoa.rest.request import Observed
 from stoa.settings import Settings
 from stoa.usage.queries import LoggedRequest
-from stoa.usage.recorder import Recorder
+from stoa.usage.recorder import Recorder, Recorders
 from stoa.usage.reports import (
     OUTCOMES,
     RequestFilter,
@@ -37,6 +38,10 @@ ALL = RequestFilter(before=2**62)
 
 def recording(max_rows: int = 1_000) -> Recorder:
     return Recorder(RequestLog(frozenset({"notes"}), max_rows))
+
+
+def without_shards(db: Database) -> Shards:
+    return Shards(db, lambda _, url: url.decode())
 
 
 async def logged(db: Database, shop: Shop, where: RequestFilter = ALL) -> list[LoggedRequest]:
@@ -119,26 +124,26 @@ async def test_concurrent_flushes_write_each_request_once(shop: Shop, db: Databa
 
 async def test_counts_survive_an_unreachable_database(shop: Shop, db: Database) -> None:
     unreachable = Database("postgresql://stoa@127.0.0.1:1/stoa")
-    recorder = recording()
-    recorder(observed(shop, 404, request_id="req_before"))
-    await recorder.finish(unreachable)
-    recorder(observed(shop, 404, request_id="req_after"))
-    await recorder.finish(unreachable)
-    await recorder.finish(db)
+    recorders = Recorders(recording)
+    recorders(observed(shop, 404, request_id="req_before"))
+    await recorders.flush(without_shards(unreachable))
+    recorders(observed(shop, 404, request_id="req_after"))
+    await recorders.flush(without_shards(unreachable))
+    await recorders.flush(without_shards(db))
     assert (await report(db, shop)).total.client_errors == 2
     assert [each.request_id for each in await logged(db, shop)] == ["req_after", "req_before"]
 
 
 async def test_a_cancelled_flush_is_completed(shop: Shop, db: Database) -> None:
-    recorder = recording()
-    recorder(observed(shop))
+    recorders, shards = Recorders(recording), without_shards(db)
+    recorders(observed(shop))
     async with db.transaction() as blocker:
         await blocker.execute("LOCK TABLE usage_days IN ACCESS EXCLUSIVE MODE")
-        flushing = asyncio.create_task(recorder.flush_forever(db, interval_s=0))
+        flushing = asyncio.create_task(recorders.flush_forever(shards, interval_s=0))
         while not await blocker.fetch("SELECT FROM pg_locks WHERE relation = 'usage_days'::regclass AND NOT granted"):
             await asyncio.sleep(0)
         flushing.cancel()
-    await recorder.finish(db)
+    await recorders.flush(shards)
     assert (await report(db, shop)).total.requests == 1
 
 
@@ -284,12 +289,12 @@ async def test_above_its_rate_an_app_is_sampled(shop: Shop, other_shop: Shop, db
 async def test_the_log_takes_little_memory_while_the_database_is_unreachable(shop: Shop) -> None:
     unreachable = Database("postgresql://stoa@127.0.0.1:1/stoa")
     log = RequestLog(frozenset(), 1_000)
-    recorder = Recorder(log)
+    recorders = Recorders(lambda: Recorder(log))
     for _ in range(MAX_PENDING // MAX_PER_FLUSH + 2):
         for _ in range(MAX_PER_FLUSH):
-            recorder(observed(shop))
+            recorders(observed(shop))
         log.put_back(log.take())
-    await recorder.finish(unreachable)
+    await recorders.flush(without_shards(unreachable))
     assert len(log.take()) == MAX_PENDING
 
 

@@ -9,9 +9,11 @@ import msgspec
 
 from stoa.access.addresses import named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hashes
-from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS
+from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS, ServedStore
 from stoa.access.rules import in_force
-from stoa.db.query import Executor
+from stoa.db.errors import Unavailable
+from stoa.db.query import Executor, Query
+from stoa.db.shards import DIRECTORY, Shards
 from stoa.rest.call import Caller, Store
 from stoa.rest.metadata import definitions_in_force
 from stoa.rest.problems import (
@@ -26,6 +28,7 @@ from stoa.settings import Settings, secret_key
 
 # Every worker asks the database again after this TTL, so a revocation takes effect everywhere within a second.
 TTL_S = 0.8
+_MOST_KNOWN = 100_000  # stores whose shard a worker remembers
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -41,13 +44,17 @@ class RefusedToken(msgspec.Struct, frozen=True):
 class Admission:
     """Looks up stores and callers, caching them for less than a second; refusals are never cached."""
 
-    def __init__(self, db: Executor, settings: Settings) -> None:
+    def __init__(self, db: Executor, settings: Settings, shards: Shards | None = None) -> None:
         self._db = db
+        self._shards = shards
+        self._shard_of: dict[str, str] = {}  # by handle or host: where a store in a shard was last
         self._settings = settings
         self._key = secret_key(settings)
         self._by_handle: TtlCache[str, Store | None] = TtlCache(self._find_handle, seconds=TTL_S)
         self._by_host: TtlCache[str, Store | None] = TtlCache(self._find_host, seconds=TTL_S)
-        self._callers: TtlCache[tuple[int, str], Caller | RefusedToken] = TtlCache(self._find_caller, seconds=TTL_S)
+        self._callers: TtlCache[tuple[int, str, str], Caller | RefusedToken] = TtlCache(
+            self._find_caller, seconds=TTL_S
+        )
 
     async def store(self, *, handle: str = "", host: str = "") -> Store | None:
         """The store with this handle or host, or None."""
@@ -55,9 +62,15 @@ class Admission:
             return self._by_handle.cached(handle) or await self._by_handle.find(handle)
         return self._by_host.cached(host) or await self._by_host.find(host)
 
+    async def find_again(self, *, handle: str = "", host: str = "") -> Store | None:
+        """The same, as the directory has it now, because a database does not hold the store."""
+        cache, key = (self._by_handle, handle) if handle else (self._by_host, host)
+        self._shard_of.pop(key, None)
+        return await cache.find(key)
+
     async def caller(self, store: Store, token: str) -> Caller:
         """The app behind the token, or a refusal. Unknown, mistyped, revoked and other stores' tokens look the same."""
-        key = (store.id, token)
+        key = (store.id, store.shard, token)
         found = self._callers.cached(key)
         if found is None:
             if not is_access_token(token):
@@ -71,25 +84,57 @@ class Admission:
 
     async def _find_handle(self, handle: str) -> tuple[Store | None, float]:
         address = named_by_path(handle)
-        store = await STORE_BY_HANDLE.maybe(self._db, address.handle) if address.handle else None
-        return store, TTL_S if store else 0
+        store, age = await self._find(handle, STORE_BY_HANDLE, address.handle) if address.handle else (None, 0.0)
+        return store, TTL_S - age if store else 0
 
     async def _find_host(self, host: str) -> tuple[Store | None, float]:
         address = named_by_host(host, self._settings.store_domain)
         if address.handle:
-            store = await STORE_BY_HANDLE.maybe(self._db, address.handle)
+            store, age = await self._find(host, STORE_BY_HANDLE, address.handle)
         else:
-            store = await STORE_BY_HOST.maybe(self._db, address.host) if address.host else None
-        return store, TTL_S if store else 0
+            store, age = await self._find(host, STORE_BY_HOST, address.host) if address.host else (None, 0.0)
+        return store, TTL_S - age if store else 0
 
-    async def _find_caller(self, key: tuple[int, str]) -> tuple[Caller | RefusedToken, float]:
-        store_id, token = key
-        found = await TOKEN_ACCESS.maybe(self._db, store_id, keyed_hashes(self._key, token))
+    async def _find(self, key: str, query: Query[ServedStore], name: str) -> tuple[Store | None, float]:
+        """The store and the age of its row: from the shard that held it last, or else from the directory."""
+        last = self._shard_of.get(key)
+        if last is not None and self._shards is not None:
+            store, age = await self._at_shard(last, query, name)
+            if store is not None and store.shard == last:
+                return store, age
+        store = await query.maybe(self._db, name)
+        if store is not None and store.shard != DIRECTORY:
+            if len(self._shard_of) >= _MOST_KNOWN:
+                self._shard_of.clear()
+            self._shard_of[key] = store.shard
+        elif last is not None:
+            del self._shard_of[key]
+        return store, 0.0
+
+    async def _at_shard(self, shard: str, query: Query[Value], *args: Any) -> tuple[Value | None, float]:
+        """The row of a global table, with its age. A copy that may be too old counts only while the directory is away, because
+        nobody can revoke a token there meanwhile."""
+        if self._shards is None or shard == DIRECTORY:
+            return await query.maybe(self._db, *args), 0.0
+        age = self._shards.age(shard)
+        if age >= TTL_S:
+            try:
+                return await query.maybe(self._db, *args), 0.0
+            except Unavailable:
+                return await query.maybe(await self._shards.database(shard), *args), 0.0
+        found = await query.maybe(await self._shards.database(shard), *args)
+        # A row that is too new to have arrived: the directory is asked once.
+        return (found, age) if found is not None else (await query.maybe(self._db, *args), 0.0)
+
+    async def _find_caller(self, key: tuple[int, str, str]) -> tuple[Caller | RefusedToken, float]:
+        store_id, shard, token = key
+        found, age = await self._at_shard(shard, TOKEN_ACCESS, store_id, keyed_hashes(self._key, token))
         if found is None:
             return RefusedToken(InvalidToken), 0
         if found.invalid:
             return RefusedToken(InvalidToken, found.app_id), 0
-        grant = await STORE_GRANT.maybe(self._db, store_id, found.app_id)
+        db = self._db if self._shards is None or shard == DIRECTORY else await self._shards.database(shard)
+        grant = await STORE_GRANT.maybe(db, store_id, found.app_id)
         if grant is not None and not grant.covers(found.created_at):
             return RefusedToken(InvalidToken, found.app_id), 0
         if found.seconds_left <= 0:
@@ -110,7 +155,7 @@ class Admission:
             narrowed=found.requested is not None,
             definitions=definitions_in_force(grant.definitions, found.app_id),
         )
-        return caller, found.seconds_left
+        return caller, min(found.seconds_left, TTL_S - age)
 
 
 class TtlCache(Generic[Key, Value]):

@@ -60,6 +60,8 @@ class _Last(msgspec.Struct):
     moment: datetime
 
 
+# What people and operators do with a store is fenced here: none of it goes without an entry.
+ENTER = Query(str, "SELECT enter_store($1)::text")
 # Appends to a chain are serialized by a lock on its first entry, which is never deleted.
 LOCK = Query(int, "SELECT position FROM audit_entries WHERE store_id = $1 AND position = 1 FOR NO KEY UPDATE")
 LAST = Query(
@@ -127,12 +129,14 @@ EVERYWHERE = Query(
           ORDER BY created_at DESC LIMIT $7)
          ORDER BY created_at DESC, store, position DESC LIMIT $7""",
     unbound="operators search the logs of all stores",
+    over="shards",
 )
 ALL_ACTIONS = Query(
     str,
     """SELECT action FROM (SELECT DISTINCT action FROM audit_entries
                            UNION SELECT DISTINCT action FROM service_audit_entries) a ORDER BY action LIMIT 200""",
     unbound="operators search the logs of all stores",
+    over="shards",
 )
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
 
@@ -149,6 +153,8 @@ async def record(
 ) -> int:
     """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position."""
     text = msgspec.json.encode(detail, order="deterministic").decode()
+    if store_id is not None:
+        await ENTER.one(db, store_id)
     while True:
         await (SERVICE_LOCK.maybe(db) if store_id is None else LOCK.maybe(db, store_id))
         last = await _last(db, store_id)

@@ -5,6 +5,7 @@ every entry before it, so a rewritten or shortened chain no longer matches it.
 """
 
 import hmac
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -61,8 +62,10 @@ DUE = Query(
 )
 GROWN = Query(
     _Last,
-    "SELECT store_id, max(position) AS position FROM audit_entries WHERE created_at > $1 GROUP BY store_id",
+    """SELECT store_id, max(position) AS position FROM audit_entries
+        WHERE created_at > $1 AND store_id <> ALL ($2::bigint[]) GROUP BY store_id""",
     unbound=_ALL_CHAINS,
+    over="shard",
 )
 HEAD = Query(
     SealedHead, "SELECT store_id, position, seal, mac FROM audit_heads WHERE store_id = $1", unbound=_ALL_CHAINS
@@ -115,13 +118,18 @@ def _mac(key: bytes, store_id: int, position: int, seal: bytes) -> bytes:
     return hmac.digest(key, f"{store_id}:{position}:".encode() + seal, "sha256")
 
 
-async def seal_chains(db: Executor, keys: Keys, most: int = BATCH, every: timedelta = EVERY) -> None:
-    """Seal the chains that have grown and log their ends, in a transaction that only one worker runs at a time."""
+async def seal_chains(
+    db: Executor, keys: Keys, most: int = BATCH, every: timedelta = EVERY, absent: Sequence[int] = ()
+) -> None:
+    """Seal the chains that have grown and log their ends, in a transaction that only one worker runs at a time.
+
+    The chains of `absent` stores are left alone: this database does not hold them.
+    """
     scanned = await NOTED_AT.maybe(db, _SCANNED)
     if not await DUE.one(db, every):
         return
     signer = Signer(keys)
-    grown = {each.store_id: each.position for each in await GROWN.all(db, _since(scanned))}
+    grown = {each.store_id: each.position for each in await GROWN.all(db, _since(scanned), list(absent))}
     grown[0] = (await audit.head(db, audit.SERVICE)).position
     sealed = {each.store_id: each.position for each in await POSITIONS.all(db, list(grown))}
     for store_id, position in sorted(grown.items()):

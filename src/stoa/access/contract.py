@@ -38,6 +38,7 @@ class StoreRow(msgspec.Struct):
     hosts: list[str]
     created_at: datetime
     erase_at: datetime | None  # when its erasure begins, if it is to be deleted
+    shard: str  # the database that holds its rows; empty for the directory's own
 
 
 class App(msgspec.Struct):
@@ -252,6 +253,13 @@ class TemporarilyUnavailable(OAuthError):
 
 class AccessRefused(Exception):
     """A refused operation; the message says what to do instead."""
+
+
+class StoreInShard(AccessRefused):
+    def __init__(self, handle: str, shard: str) -> None:
+        super().__init__(
+            f'the store "{handle}" is in the shard {shard}, where this is not possible yet; move it to the directory first'
+        )
 
 
 class NoSuchStore(AccessRefused):

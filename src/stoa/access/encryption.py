@@ -44,6 +44,11 @@ class Cipher:
         raise Undecryptable(f"{table}.{column} of row {row_id} cannot be read with this STOA_SECRET_KEY")
 
 
+def shard_url(cipher: Cipher, shard_id: int, encrypted: bytes) -> str:
+    """The URL of a shard, which is stored encrypted because it can contain a password."""
+    return cipher.decrypt(encrypted, "shards", "url", 0, shard_id)
+
+
 def derived_key(key: bytes, purpose: bytes) -> bytes:
     """A key for one purpose, from which neither the service's key nor that of another purpose can be computed."""
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(key)

@@ -17,6 +17,7 @@ from stoa.access.oauth import SAFE, oauth_refused, peer_of, request_id_of
 from stoa.access.queries import INSTALLATIONS_PAGE, TOKEN_OWNER, InstallationRow
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.rest.cursors import encode_cursor, invalid_cursor
 from stoa.rest.filters import Choices, Moment
 from stoa.rest.headers import bearer_token
@@ -46,15 +47,16 @@ class _NoStore:
     definitions = NO_DEFINITIONS
 
 
-def routes(database: Database, settings: Settings) -> list[Route]:
-    return [Route("/oauth/installations", Installations(database, settings).respond, methods=["GET"])]
+def routes(database: Database, settings: Settings, shards: Shards | None = None) -> list[Route]:
+    return [Route("/oauth/installations", Installations(database, settings, shards).respond, methods=["GET"])]
 
 
 class Installations:
     """Lists installations for the app that a token or client credentials name."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, shards: Shards | None = None) -> None:
         self._db = database
+        self._shards = shards
         self._settings = settings
         self._key = secret_key(settings)
         self._apps: TtlCache[str, int | Refusal] = TtlCache(self._find_app, seconds=TTL_S)
@@ -111,16 +113,32 @@ class Installations:
         filters = dict(zip(query.shape.filters, query.values, strict=True))
         after = query.after[0] if query.after else 0
         since, statuses = filters.get("updated_since", _EVER), filters.get("status", list(STATUSES))
-        rows = await INSTALLATIONS_PAGE.all(self._db, app_id, after, since, statuses, query.limit + 1)
+        rows, end = await self._read_page(app_id, after, since, statuses, query.limit + 1)
         shown = rows[: query.limit]
-        more = len(rows) > query.limit
-        cursor = encode_cursor(query.of_list, query.given, [shown[-1].store_id], backwards=False) if more else None
+        last = shown[-1].store_id if len(rows) > query.limit else end
+        cursor = encode_cursor(query.of_list, query.given, [last], backwards=False) if last is not None else None
         service = self._urls(request).service
         page: dict[str, Any] = {
             "data": [_listed(row, service) for row in shown],
             "meta": {"limit": query.limit, "next_cursor": cursor},
         }
         return msgspec.json.encode(page)
+
+    async def _read_page(
+        self, app_id: int, after: int, since: datetime, statuses: list[str], limit: int
+    ) -> tuple[list[InstallationRow], int | None]:
+        """The next rows, and how far they reach if a shard has more. An incomplete page would hide installations, so each
+        shard must answer."""
+        arguments = (app_id, after, since, statuses, limit)
+        if self._shards is None or not self._db.fenced:
+            return await INSTALLATIONS_PAGE.all(self._db, *arguments), None
+        found = await self._shards.fan_out(lambda db: INSTALLATIONS_PAGE.all(db, *arguments))
+        if found.away:
+            raise Unavailable(f"shards do not answer: {', '.join(found.away)}")
+        end = min((page[-1].store_id for page in found.answers.values() if len(page) == limit), default=None)
+        # A store that has moved has left rows behind.
+        rows = [row for shard, page in found.answers.items() for row in page if row.shard == shard]
+        return sorted([row for row in rows if end is None or row.store_id <= end], key=lambda row: row.store_id), end
 
     def _refused(self, request: Request, refusal: Refusal, request_id: str, headers: dict[str, str]) -> Response:
         origin = self._urls(request).service

@@ -39,11 +39,13 @@ from stoa.access.queries import (
     TOKEN_OWNER,
     Client,
     NewToken,
+    StoreGrant,
     store_tokens,
 )
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.rest.body import read_body
 from stoa.rest.coalescing import Coalescer
@@ -68,9 +70,9 @@ SAFE = {
 Handler = Callable[["TokenEndpoints", Request, Mapping[str, str], str], Awaitable[dict[str, Any] | None]]
 
 
-def routes(database: Database, access: Access, settings: Settings) -> list[Route]:
+def routes(database: Database, access: Access, settings: Settings, shards: Shards | None = None) -> list[Route]:
     """The routes of the token endpoints; under `/stores/{handle}` and on a store's host they imply that store."""
-    endpoints = TokenEndpoints(database, settings)
+    endpoints = TokenEndpoints(database, settings, shards)
     discovery = Discovery(access, settings)
     resource = "/.well-known/oauth-protected-resource"
     return [
@@ -87,8 +89,9 @@ def routes(database: Database, access: Access, settings: Settings) -> list[Route
 class TokenEndpoints:
     """Issues, revokes and introspects tokens for authenticated apps."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, shards: Shards | None = None) -> None:
         self._db = database
+        self._shards = shards
         self._settings = settings
         self._key = secret_key(settings)
         self._issued: Coalescer[None, NewToken, None] = Coalescer(self._store, max_items=_MOST_TOGETHER)
@@ -182,12 +185,17 @@ class TokenEndpoints:
         if store_id is None:
             return client.scopes or []
         # Only an authenticated app gets here, so failed attempts cost the same, whether the client is known or not.
-        grant = await STORE_GRANT.maybe(self._db, store_id, app_id)
+        grant = await self._grant(store_id, app_id)
         if grant is None:
             raise UnauthorizedClient("The app is not installed on this store.")
         if client.store_status != "active":
             raise UnauthorizedClient("The store is suspended.")
         return grant.scopes
+
+    async def _grant(self, store_id: int, app_id: int) -> StoreGrant | None:
+        """What a store grants to the app, which the shard of the store knows."""
+        db = self._db if self._shards is None else await self._shards.of_store(store_id)
+        return await STORE_GRANT.maybe(db, store_id, app_id)
 
     async def revoke(self, request: Request, form: Mapping[str, str], request_id: str) -> None:
         """Revoke one of the app's own tokens; any other token is ignored without an error (RFC 7009)."""
@@ -211,7 +219,7 @@ class TokenEndpoints:
             return {"active": False}
         granted = token.app_scopes
         if token.store_id is not None:
-            grant = await STORE_GRANT.maybe(self._db, token.store_id, app_id)
+            grant = await self._grant(token.store_id, app_id)
             if grant is None or not grant.covers(token.created_at):
                 return {"active": False}
             granted = grant.scopes

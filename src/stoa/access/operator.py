@@ -12,6 +12,7 @@ from stoa.access.contract import (
     MisleadingName,
     NoSuchApp,
     NoSuchStore,
+    StoreInShard,
     StoreRow,
     UnknownScope,
 )
@@ -20,7 +21,7 @@ from stoa.access.rules import ordered
 from stoa.db.connection import Connection
 from stoa.db.pool import Database
 from stoa.db.query import Executor
-from stoa.db.service_facts import note_key
+from stoa.db.service_facts import note_key, own_shard
 from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
@@ -80,6 +81,8 @@ async def find_store(db: Executor, handle: str) -> StoreRow:
     store = await GET_STORE.maybe(db, handle)
     if store is None:
         raise NoSuchStore(handle)
+    if store.shard and store.shard != await own_shard(db):
+        raise StoreInShard(handle, store.shard)
     return store
 
 

@@ -11,7 +11,8 @@ _OPERATOR = "operators see every store and app"
 
 _STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax,
        CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status, s.timezone, s.locale,
-       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at, c.erase_at
+       ARRAY(SELECT h.host FROM store_hosts h WHERE h.store_id = s.id ORDER BY h.host) AS hosts, s.created_at, c.erase_at,
+       s.shard
   FROM stores s LEFT JOIN store_closures c ON c.store_id = s.id"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
@@ -72,8 +73,8 @@ SELECT a.id, a.client_id, a.name, a.scopes, a.status,
               WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id) AS secret_hints,
        ARRAY(SELECT i.handle FROM installed i WHERE i.app_id = a.id ORDER BY i.handle) AS stores, a.created_at
   FROM found a ORDER BY a.id"""
-LIST_APPS = Query(App, _APPS.format(""), unbound=_OPERATOR)
-GET_APP = Query(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2"), unbound=_OPERATOR)
+LIST_APPS = Query(App, _APPS.format(""), unbound=_OPERATOR, over="shards")
+GET_APP = Query(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2"), unbound=_OPERATOR, over="shards")
 # An install and a change of the app's callbacks lock the app, so that they see each other. FOR SHARE would be enough for two
 # installs, but on a cluster two shared locks on a global table deadlock.
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
@@ -114,6 +115,7 @@ DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unboun
 END_APP_ENDPOINTS = Command(
     "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",
     unbound=_OPERATOR,
+    over="shards",
 )
 DROP_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1", unbound=_OPERATOR)
 DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)
@@ -130,7 +132,10 @@ _INSTALLATION = """SELECT s.handle AS store, a.id AS app_id, a.client_id, a.name
  WHERE i.store_id = $1"""
 LIST_INSTALLATIONS = Query(Installation, f"{_INSTALLATION} ORDER BY a.id")
 INSTALLATIONS_OF_APP = Query(
-    Installation, f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle", unbound=_OPERATOR
+    Installation,
+    f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle",
+    unbound=_OPERATOR,
+    over="shards",
 )
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
 # Returns nothing if the app is installed already. Citus counts such a row as inserted, so the row itself is returned.

@@ -24,19 +24,20 @@ class ServedStore(Store, frozen=True):
 
 STORE_BY_HANDLE = Query(
     ServedStore,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard, locations
          FROM stores WHERE handle = $1""",
     unbound=_ADDRESS,
 )
 STORE_BY_ID = Query(
     ServedStore,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, locations
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard, locations
          FROM stores WHERE id = $1""",
     unbound="the row of the store itself",
 )
 STORE_BY_HOST = Query(
     ServedStore,
-    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.locations
+    """SELECT s.id, s.handle, s.name, s.currency, s.status, s.prices_include_tax, s.timezone, s.locale, s.shard,
+              s.locations
          FROM store_hosts h JOIN stores s ON s.id = h.store_id WHERE h.host = $1""",
     unbound=_ADDRESS,
 )
@@ -274,6 +275,7 @@ class InstallationRow(msgspec.Struct):
     status: str
     installed_at: datetime
     updated_at: datetime
+    shard: str
 
 
 # Each half reads at most one page from its index.
@@ -281,7 +283,7 @@ _PAGE = "app_id = $1 AND store_id > $2 AND {0} >= $3 ORDER BY app_id, store_id L
 INSTALLATIONS_PAGE = Query(
     InstallationRow,
     f"""SELECT s.id AS store_id, s.handle, s.name, s.currency, s.timezone, s.locale, i.scopes, i.status,
-              i.installed_at, i.updated_at
+              i.installed_at, i.updated_at, s.shard
          FROM ((SELECT store_id, scopes, 'installed' AS status, created_at AS installed_at, updated_at
                   FROM installations WHERE 'installed' = ANY ($4::text[]) AND {_PAGE.format("updated_at")})
                UNION ALL
@@ -290,6 +292,7 @@ INSTALLATIONS_PAGE = Query(
               JOIN stores s ON s.id = i.store_id
         ORDER BY i.store_id LIMIT $5""",
     unbound="an app lists its own installations on all stores",
+    over="shards",
 )
 
 # --- maintenance -------------------------------------------------------------------------------------------

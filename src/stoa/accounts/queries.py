@@ -165,8 +165,8 @@ _OWNED_APPS = f"""WITH found AS MATERIALIZED (
           WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
 SELECT a.id, a.client_id, a.name, a.scopes, a.status, a.role, coalesce(i.stores, 0) AS installations, a.created_at
   FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC"""
-OWNED_APPS = Query(OwnedApp, _OWNED_APPS.format("ORDER BY a.id DESC LIMIT 200"), unbound=_OWNER)
-OWNED_APP = Query(OwnedApp, _OWNED_APPS.format("AND a.id = $2"), unbound=_OWNER)
+OWNED_APPS = Query(OwnedApp, _OWNED_APPS.format("ORDER BY a.id DESC LIMIT 200"), unbound=_OWNER, over="shards")
+OWNED_APP = Query(OwnedApp, _OWNED_APPS.format("AND a.id = $2"), unbound=_OWNER, over="shards")
 COUNT_APPS = Query(
     int,
     """SELECT count(*) FROM account_apps o JOIN apps a ON a.id = o.app_id
@@ -186,8 +186,8 @@ SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone,
        s.created_at, c.erase_at
   FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
  ORDER BY s.handle"""
-OWNED_STORES = Query(OwnedStore, _OWNED_STORES.format("ORDER BY s.handle LIMIT 200"), unbound=_OWNER)
-OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER)
+OWNED_STORES = Query(OwnedStore, _OWNED_STORES.format("ORDER BY s.handle LIMIT 200"), unbound=_OWNER, over="shards")
+OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER, over="shards")
 COUNT_STORES = Query(
     int,
     "SELECT count(*) FROM account_stores WHERE account_id = $1 AND role = 'owner' AND development = $2",
@@ -228,6 +228,7 @@ DEVELOPMENT_INSTALLATIONS = Query(
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
         WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development ORDER BY s.handle""",
     unbound=_OWNER,
+    over="shards",
 )
 
 
@@ -343,6 +344,7 @@ FORGET_OLD_FORMS = Command(
            SELECT store_id, account_id, key FROM submitted_forms
             WHERE created_at < now() - interval '1 day' LIMIT 1000)""",
     unbound=_CHORE,
+    over="shard",
 )
 FORGET_OLD_LINKS = Command(
     """DELETE FROM account_links WHERE token_hash IN (

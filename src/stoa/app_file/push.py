@@ -31,6 +31,7 @@ ASKING_STORES = Query(
                SELECT FROM account_stores o
                 WHERE o.store_id = i.store_id AND o.account_id = $3 AND o.development AND {MAY_CHANGE})""",
     unbound="an app's developer asks all stores that installed the app",
+    over="shards",
 )
 
 

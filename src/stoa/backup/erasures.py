@@ -77,6 +77,7 @@ ERASURES = Query(
         WHERE e.action = 'customer.erased' AND e.created_at >= $1
         GROUP BY 1, 2, 3, 4 ORDER BY 1, 4""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 CREATED_AT = Query(datetime, "SELECT created_at FROM stores WHERE id = $1")
 # A restore also restores the sequence of ids, so that a later customer may have the id of an erased one.

@@ -21,6 +21,7 @@ TOTALS = Query(
            SELECT store_id, 'orders', count(*) FROM orders GROUP BY store_id) r USING (store_id, resource)
         WHERE coalesce(c.total, 0) <> coalesce(r.found, 0) AND resource IN ('products', 'customers', 'orders')""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 STOCK = Query(
     int,
@@ -29,6 +30,7 @@ STOCK = Query(
              FROM stock_movements GROUP BY store_id, variant_id) m ON m.store_id = v.store_id AND m.variant_id = v.id
         WHERE (v.on_hand, v.reserved) <> (coalesce(m.on_hand, 0), coalesce(m.reserved, 0))""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 LEVELS = Query(
     int,
@@ -37,6 +39,7 @@ LEVELS = Query(
              FROM stock_levels GROUP BY store_id, variant_id) s ON s.store_id = v.store_id AND s.variant_id = v.id
         WHERE (v.other_on_hand, v.other_reserved) <> (coalesce(s.on_hand, 0), coalesce(s.reserved, 0))""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 # The default location has no levels of its own: what holds for the variant and for all others holds for it.
 LOCATIONS = Query(
@@ -47,6 +50,7 @@ LOCATIONS = Query(
            USING (store_id, variant_id, location)
         WHERE (coalesce(s.on_hand, 0), coalesce(s.reserved, 0)) <> (coalesce(m.on_hand, 0), coalesce(m.reserved, 0))""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 OVERSOLD = Query(
     int,
@@ -54,6 +58,7 @@ OVERSOLD = Query(
                 WHERE track_inventory AND NOT allow_backorder AND reserved - other_reserved > on_hand - other_on_hand)
             + (SELECT count(*) FROM stock_levels WHERE reserved > on_hand)""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 RESERVED = Query(
     int,
@@ -69,12 +74,14 @@ RESERVED = Query(
             GROUP BY 1, 2) l ON l.store_id = v.store_id AND l.variant_id = v.id
         WHERE v.reserved <> coalesce(l.reserved, 0)""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 LINES = Query(
     int,
     """SELECT count(*) FROM order_lines l
         WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.store_id = l.store_id AND o.id = l.order_id)""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 SUMS = Query(
     int,
@@ -86,6 +93,7 @@ SUMS = Query(
               + CASE WHEN (document ->> 'prices_include_tax')::boolean THEN 0 ELSE (document ->> 'tax_total')::numeric END
            OR document ->> 'total' <> document #>> '{totals,total}'""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 REFUNDS = Query(
     int,
@@ -98,6 +106,7 @@ REFUNDS = Query(
                        HAVING sum((record ->> 'amount')::numeric) > (document ->> CASE record ->> 'kind'
                               WHEN 'payment' THEN 'amount_paid' ELSE 'amount_refunded' END)::numeric)""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
 FULFILLMENTS = Query(
     int,
@@ -108,8 +117,9 @@ FULFILLMENTS = Query(
             GROUP BY 1, 2, 3) f ON f.store_id = l.store_id AND f.order_id = l.order_id AND f.id = l.id
         WHERE l.fulfilled_quantity <> coalesce(f.shipped, 0)""",
     unbound=_EVERY_STORE,
+    over="shard",
 )
-CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE)
+CHAINS = Query(int, "SELECT DISTINCT store_id FROM audit_entries ORDER BY 1", unbound=_EVERY_STORE, over="shard")
 
 _COUNTED = {
     "totals equal the number of rows": TOTALS,

@@ -101,6 +101,7 @@ _TOTALS = Query(
               coalesce(sum(delta) FILTER (WHERE resource = 'customers'), 0)::bigint AS customers
          FROM row_counts GROUP BY store_id ORDER BY sum(delta) DESC, store_id LIMIT $1""",
     unbound=_OVERVIEW,
+    over="shard",
 )
 _HANDLE = Query(str, "SELECT handle FROM stores WHERE id = $1", unbound=_OVERVIEW)
 

@@ -13,6 +13,7 @@ RETRYABLE = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 LOCK_TIMEOUT = "55P03"
 UNIQUE_VIOLATION = "23505"
 OUT_OF_RANGE = "22003"
+_STORE_ELSEWHERE = "ST001"  # raised by enter_store
 
 # The server is going away or cannot serve: the request may be retried, but not on the same connection.
 _GONE_CLASSES = ("08", "57P")
@@ -42,12 +43,21 @@ class CommitUnknown(Unavailable):
     """A COMMIT failed on a cluster, where the node of the store may have committed before."""
 
 
+class StoreElsewhere(Unavailable):
+    """The database does not hold the store: it is in another shard, and nothing was written."""
+
+
 class StaleTransaction(Exception):
     """Raised inside a transaction: a concurrent change made its decisions stale; it is rolled back and runs again."""
 
 
 def sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def is_elsewhere(error: BaseException) -> bool:
+    """Whether enter_store refused the transaction, because the store is in another shard."""
+    return sqlstate(error) == _STORE_ELSEWHERE
 
 
 def is_repeatable(error: BaseException) -> bool:

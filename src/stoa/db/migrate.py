@@ -2,6 +2,7 @@
 phases; functions are replaced when they change."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -58,21 +59,37 @@ async def check_schema(db: Executor) -> None:
         raise WrongSetting(f"the database {has}: run `stoa migrate`")
 
 
-async def migrate(url: str) -> list[Migration]:
+async def migrate(url: str, shards: Sequence[str] = ()) -> list[Migration]:
     """Apply what is missing, and return the migrations applied. Concurrent callers wait for each other.
 
-    A failure leaves the phases before it in place, on which both releases work, and the next call continues.
+    Each phase runs in the database and in its shards before the next one begins. A shard is extended first, because replication
+    must not bring a column that it lacks, and nothing is removed from it before the database sends it no more. A failure leaves
+    the phases before it in place, on which both releases work, and the next call continues.
     """
-    db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10, session=True)
+    databases: list[Connection] = []
     try:
-        while not await _TRY_LOCK.one(db):  # noqa: ASYNC110 - another process holds it
-            await asyncio.sleep(_ASK_AGAIN_S)
-        return await _migrate(db)
+        for each in (*shards, url):
+            databases.append(await connect(each, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10, session=True))
+            await _lock(databases[-1])
+        pending = [await _expand(db) for db in databases]
+        for db, migrations in zip(databases, pending, strict=True):
+            await _fill(db, migrations)
+        for db, migrations in zip(reversed(databases), reversed(pending), strict=True):
+            await _contract(db, migrations)
     finally:
-        await db.close()
+        for db in databases:
+            await db.close()
+    return pending[-1]
 
 
-async def _migrate(db: Connection) -> list[Migration]:
+async def _lock(db: Connection) -> None:
+    """Keep other processes from migrating the same database."""
+    while not await _TRY_LOCK.one(db):  # noqa: ASYNC110 - another process holds it
+        await asyncio.sleep(_ASK_AGAIN_S)
+
+
+async def _expand(db: Connection) -> list[Migration]:
+    """Add tables and columns, and replace the functions; returns the migrations that are missing."""
     await in_short_transaction(db, "The schema", lambda: _prepare(db))
     if await is_behind(db):
         return []  # a later release has migrated the database, and this one works on its schema
@@ -83,6 +100,11 @@ async def _migrate(db: Connection) -> list[Migration]:
         if migration.phase == "expand":
             await _apply(db, migration, distributed=distributed)
     await _replace_functions(db, distributed=distributed)
+    return pending
+
+
+async def _fill(db: Connection, pending: Sequence[Migration]) -> None:
+    """Build indexes and fill columns, while requests are served."""
     for migration in pending:
         if migration.phase == "concurrently":
             await _build(db, migration)
@@ -91,10 +113,13 @@ async def _migrate(db: Connection) -> list[Migration]:
         else:
             continue
         await _record(db, migration)
+
+
+async def _contract(db: Connection, pending: Sequence[Migration]) -> None:
+    """Remove what the previous release no longer needs."""
     for migration in pending:
         if migration.phase == "contract":
-            await _apply(db, migration, distributed=distributed)
-    return pending
+            await _apply(db, migration, distributed=await is_distributed(db))
 
 
 async def _prepare(db: Connection) -> None:

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from stoa.db.connection import APPLICATION_NAME, Connection, connect, path_to_server, session_settings
 from stoa.db.errors import (
@@ -14,11 +15,13 @@ from stoa.db.errors import (
     CommitUnknown,
     NodeAway,
     PostgresError,
+    StoreElsewhere,
     Unavailable,
     error_class,
     is_away,
     is_busy,
     is_crowded,
+    is_elsewhere,
     is_lost,
     is_repeatable,
     sqlstate,
@@ -30,6 +33,8 @@ TRIES = 4  # of a transaction, in all
 PAUSE_S = (0.005, 0.05)  # before another try, times the number of failed tries: two transactions must not collide again
 GROW_AGAIN_S = 5.0  # how long a pool stays smaller after the server refused it a further connection
 _CONSTRAINT = "23"
+# Ends the name of sessions whose transactions enter their store. A move waits until all other sessions have ended.
+FENCING = " fencing"
 
 
 async def _commit(connection: Connection) -> None:
@@ -60,6 +65,8 @@ class Database:
         self.url = url
         self._size = size
         self._name = name  # as pg_stat_activity shows it
+        self.fenced = False  # whether stores can move to another shard, so that transactions must enter their store
+        self._fencing: WeakSet[Connection] = WeakSet()  # the connections that were opened since
         self._full_until = 0.0
         self._statement_timeout_ms = statement_timeout_ms
         self._lock_timeout_ms = lock_timeout_ms
@@ -91,6 +98,7 @@ class Database:
             self._autocommit = Database(
                 self.url, size=1, statement_timeout_ms=self._statement_timeout_ms, name=self._name
             )
+            self._autocommit.fenced = self.fenced
         return self._autocommit
 
     @property
@@ -102,6 +110,21 @@ class Database:
     def full(self) -> bool:
         """Whether a task would have to wait for a connection."""
         return not self._idle and (self._open >= self._size or time.monotonic() < self._full_until)
+
+    def fence(self) -> None:
+        """Let every transaction enter its store from now on, on connections whose name says so."""
+        if self.fenced:
+            return
+        self.fenced = True
+        self._name += FENCING
+        self._close_idle()
+        if self._autocommit is not None:
+            self._autocommit.fence()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()
+            self._open -= 1
 
     async def _acquire(self) -> Connection:
         if self._closed:
@@ -137,12 +160,12 @@ class Database:
     async def _connect(self) -> Connection:
         self._open += 1
         try:
-            statement_ms, lock_ms = self._statement_timeout_ms, self._lock_timeout_ms
-            connection = await connect(
-                self.url, statement_timeout_ms=statement_ms, lock_timeout_ms=lock_ms, name=self._name
-            )
+            statement_ms, lock_ms, name = self._statement_timeout_ms, self._lock_timeout_ms, self._name
+            connection = await connect(self.url, statement_timeout_ms=statement_ms, lock_timeout_ms=lock_ms, name=name)
             path = await path_to_server(self.url)
             self._begin = path.begin(session_settings(statement_ms, lock_ms))
+            if name == self._name and self.fenced:
+                self._fencing.add(connection)
             return connection
         except BaseException as error:
             self._open -= 1
@@ -156,6 +179,8 @@ class Database:
 
     def _release(self, connection: Connection | None, *, broken: bool = False) -> None:
         """Hand a connection, or the place of one, to the next task in the line, so that no later task takes it."""
+        if self.fenced and connection is not None and connection not in self._fencing:
+            broken = True  # its name says that it does not fence
         if connection is not None and (broken or self._closed or connection.is_closed()):
             connection.terminate()
             self._open -= 1
@@ -172,9 +197,7 @@ class Database:
         # After a cancellation the statement may still be running, so the connection is closed.
         self._release(connection, broken=lost or not isinstance(error, Exception))
         if lost:
-            while self._idle:
-                self._idle.pop().terminate()
-                self._open -= 1
+            self._close_idle()
             return Unavailable("the database connection was lost")
         if is_away(error):
             return NodeAway("a node of the database cannot be reached")
@@ -220,11 +243,16 @@ class Database:
         self._release(connection)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Connection]:
-        """Lend a connection inside one transaction, which commits at the end and rolls back on any error."""
+    async def transaction(self, store_id: int | None = None) -> AsyncGenerator[Connection]:
+        """Lend a connection inside one transaction, which commits at the end and rolls back on any error.
+
+        A transaction that writes a store names it: once stores can move, it raises StoreElsewhere if the store is not here,
+        and otherwise no move ends before it does.
+        """
         connection = await self._acquire()
         try:
-            await connection.execute(self._begin)
+            entering = self.fenced and store_id is not None
+            await connection.execute(f"{self._begin}; SELECT enter_store({store_id:d})" if entering else self._begin)
             yield connection
             await _commit(connection)
         except BaseException as error:
@@ -239,14 +267,16 @@ class Database:
             unavailable = self._failed(connection, error)
             if unavailable is not None:
                 raise unavailable from error
+            if is_elsewhere(error):
+                raise StoreElsewhere from error
             raise
         self._release(connection)
 
-    async def in_transaction(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def in_transaction(self, work: Callable[[Connection], Awaitable[T]], store_id: int | None = None) -> T:
         """Do work in one transaction. If that loses against a concurrent one, the work is done again in another."""
         for tries_left in reversed(range(TRIES)):
             try:
-                async with self.transaction() as connection:
+                async with self.transaction(store_id) as connection:
                     return await work(connection)
             except Exception as error:
                 if not tries_left or not is_repeatable(error):

@@ -1,7 +1,7 @@
 """Statements, each declared with the type of its rows as one constant, and what runs them."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -84,13 +84,18 @@ def hex_bytes(value: bytes) -> str:
 class Query(Generic[Row]):
     """SQL with its row type: a struct whose fields are the columns in order, or a plain type for one column."""
 
-    __slots__ = ("_struct", "row", "sql", "unbound")
+    __slots__ = ("_struct", "over", "row", "sql", "unbound")
 
-    def __init__(self, row: type[Row], sql: str, *, unbound: str | None = None) -> None:
+    def __init__(
+        self, row: type[Row], sql: str, *, unbound: str | None = None, over: Literal["shard", "shards"] | None = None
+    ) -> None:
         self.row = row
         self.sql = sql
         # The reason why this statement is exempt from the rule that every statement is bound to one store.
         self.unbound = unbound
+        # The stores of an unbound statement on their tables: those of one shard, each of which runs it by itself, such as
+        # maintenance; or those of all shards, whose answers belong together.
+        self.over = over
         self._struct = isinstance(row, type) and issubclass(row, msgspec.Struct)  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def _read(self, record: Sequence[Any]) -> Row:
@@ -116,8 +121,8 @@ class Command(Query[str]):
 
     __slots__ = ()
 
-    def __init__(self, sql: str, *, unbound: str | None = None) -> None:
-        super().__init__(str, sql, unbound=unbound)
+    def __init__(self, sql: str, *, unbound: str | None = None, over: Literal["shard", "shards"] | None = None) -> None:
+        super().__init__(str, sql, unbound=unbound, over=over)
 
     async def run(self, db: Executor, *args: Any) -> int:
         """Run the statement and return the number of rows that it affected."""

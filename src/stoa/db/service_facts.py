@@ -10,7 +10,7 @@ from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import WrongSetting
 
 _SERVICE = "a fact about the service belongs to no store"
-KEY, _BACKUP, _WEBHOOK_ALLOW = "key_fingerprint", "backup", "webhook_allow"
+KEY, _BACKUP, _WEBHOOK_ALLOW, _SHARD = "key_fingerprint", "backup", "webhook_allow", "shard"
 _NO_TABLE = "42P01"
 _SHOWN_DIGITS = 8  # enough to compare, and useless to an attacker
 
@@ -73,6 +73,11 @@ def _check(known: str | None, keys: Keys) -> None:
 async def replace_key(db: Executor, keys: Keys) -> None:
     """Accept another key; credentials that were stored with the old one stay unreadable."""
     await NOTE.run(db, KEY, key_fingerprint(keys.current))
+
+
+async def own_shard(db: Executor) -> str:
+    """The name of the shard that the database is; empty for the directory."""
+    return await FACT.maybe(db, _SHARD) or ""
 
 
 async def note_webhook_allow(db: Executor, allowed: str) -> None:

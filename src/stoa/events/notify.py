@@ -3,12 +3,14 @@
 import asyncio
 from itertools import islice
 
+from stoa.db.connection import APPLICATION_NAME
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Query
 
 CHANNEL = "stoa_events"
 PAUSE_S = 0.001  # notifications in this time are sent together; a longer one delays every delivery
+NOTIFIER_NAME = f"{APPLICATION_NAME} notifications"
 _MOST_STORES = 300  # in one notification, whose payload is limited to 8,000 bytes
 
 NOTIFY = Query(str, f"SELECT pg_notify('{CHANNEL}', $1)::text", unbound="workers listen for all stores")
@@ -18,7 +20,7 @@ class Notifier:
     """Notifies on its own connection after the commit, because NOTIFY in a transaction serializes all commits."""
 
     def __init__(self, url: str) -> None:
-        self.database = Database(url, size=1)
+        self.database = Database(url, size=1, name=NOTIFIER_NAME)
         self._stores: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -44,3 +46,20 @@ class Notifier:
             self._stores.clear()  # workers also poll
         finally:
             self._task = None
+
+
+class Notifiers:
+    """One notifier for each database: the workers of a shard listen there."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Notifier] = {}
+
+    def __call__(self, database: Database) -> Notifier:
+        notifier = self._of.get(database.url)
+        if notifier is None:
+            notifier = self._of[database.url] = Notifier(database.url)
+        return notifier
+
+    async def close(self) -> None:
+        for notifier in self._of.values():
+            await notifier.close()

@@ -93,7 +93,7 @@ class JobRun:
     @asynccontextmanager
     async def transaction(self, next_part: int) -> AsyncGenerator[Connection]:
         """A transaction that commits only while this worker has the lease, and sets `next_part`."""
-        async with self.database.transaction() as db:
+        async with self.database.transaction(self.job.store_id) as db:
             job = self.job
             if not await queries.ADVANCE.run(db, job.store_id, job.id, self._owner, next_part, LEASE_S):
                 raise LeaseLost

@@ -118,7 +118,7 @@ class Waiting(msgspec.Struct):
     import_id: str
 
 
-OLDEST_WAITING = Query(Waiting, "SELECT store_id, import_id FROM waiting_imports()", unbound=_ALL_STORES)
+OLDEST_WAITING = Query(Waiting, "SELECT store_id, import_id FROM waiting_imports()", unbound=_ALL_STORES, over="shard")
 # A job may run if nobody has its lease, and if it has one of the two slots of its app or one is free.
 CLAIM = Query(
     Claimed,
@@ -156,6 +156,7 @@ UNFINISHED_IMPORT = Query(
     Job,
     f"""{_JOB} WHERE (store_id, id) IN (SELECT store_id, import_id FROM import_queue WHERE import_id = $1)""",
     unbound="an operator names an import by its id alone",
+    over="shards",
 )
 
 # The app may have lost scopes since it uploaded the file; while it or the store is suspended, it has none.
@@ -219,7 +220,7 @@ UNARCHIVED = Query(
 
 STORE = Query(
     Store,
-    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale
+    """SELECT id, handle, name, currency, status, prices_include_tax, timezone, locale, shard
          FROM stores WHERE id = $1""",
 )
 KNOWN_SIZE = Query(
@@ -234,6 +235,7 @@ DELETE_CHECKED_FILES = Command(
              FROM import_parts p JOIN imports i ON i.store_id = p.store_id AND i.id = p.import_id
             WHERE i.finished_at < now() - interval '1 day' LIMIT 1000)""",
     unbound="maintenance covers all stores",
+    over="shard",
 )
 DELETE_EXPIRED_REPORTS = Command(
     """WITH old AS (
@@ -242,4 +244,5 @@ DELETE_EXPIRED_REPORTS = Command(
            RETURNING store_id, id)
        DELETE FROM import_rows r USING old WHERE r.store_id = old.store_id AND r.import_id = old.id""",
     unbound="maintenance covers all stores",
+    over="shard",
 )

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from stoa.db.errors import RETRYABLE, UNIQUE_VIOLATION, PostgresError, Unavailable, sqlstate
+from stoa.db.errors import RETRYABLE, UNIQUE_VIOLATION, PostgresError, StoreElsewhere, Unavailable, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.imports import queries
@@ -77,7 +77,7 @@ async def run_import(database: Database, claimed: Claimed, owner: str, stopping:
         raise LookupError(claimed.import_id)
     try:
         await _run_or_fail(run, claimed)
-    except (LeaseLost, Stopped):
+    except (LeaseLost, Stopped, StoreElsewhere):  # the next owner continues, where the store is
         await queries.RELEASE.run(database, claimed.store_id, claimed.import_id, owner)
 
 
@@ -85,7 +85,7 @@ async def _run_or_fail(run: JobRun, claimed: Claimed) -> None:
     try:
         await _run(run, claimed)
     except Refusal as refusal:
-        async with run.database.transaction() as db:
+        async with run.database.transaction(claimed.store_id) as db:
             await run.finish(db, refusal)
 
 
@@ -182,6 +182,8 @@ async def _with_retries(step: Callable[[], Awaitable[None]]) -> None:
     for left in reversed(range(MOST_ATTEMPTS)):
         try:
             return await step()
+        except StoreElsewhere:
+            raise
         except (PostgresError, Unavailable) as error:
             if not left or (isinstance(error, PostgresError) and sqlstate(error) not in RETRYABLE):
                 raise

@@ -6,6 +6,7 @@ import msgspec
 
 from stoa.access.contract import AccessRefused, StoreRow
 from stoa.access.operator import Operator, check_name, find_store
+from stoa.db.directory_outbox import send
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, json_of
 from stoa.inventory import queries
@@ -16,6 +17,7 @@ MOST_LOCATIONS = 100
 LOWEST_PRIORITY = 1_000_000
 LONGEST_ADDRESS = 500
 AFTER_DEFAULT = 10  # the priority of a new location, unless it is set
+LOCATIONS = "locations"  # the kind of a message to the directory
 _CODE = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?\Z")
 
 
@@ -62,6 +64,13 @@ class LocationInUse(AccessRefused):
 class DefaultLocationNeeded(AccessRefused):
     def __init__(self) -> None:
         super().__init__("the default location cannot be deactivated; it holds all stock that is at no other location")
+
+
+class Published(msgspec.Struct):
+    """The locations of a store as its row repeats them."""
+
+    store_id: int
+    locations: str  # JSON
 
 
 async def list_locations(by: Operator, store: str) -> list[Location]:
@@ -169,7 +178,15 @@ async def _find(db: Executor, store: StoreRow, code: str) -> Location:
 
 async def _publish(db: Executor, store: StoreRow) -> None:
     """Repeat the locations on the store's row, with which every request reads them."""
-    await queries.PUBLISH_LOCATIONS.run(db, store.id, json_of(await queries.LOCATIONS.all(db, store.id)))
+    published = Published(store.id, json_of(await queries.LOCATIONS.all(db, store.id)))
+    if not await send(db, LOCATIONS, published):
+        await queries.PUBLISH_LOCATIONS.run(db, published.store_id, published.locations)
+
+
+async def receive_locations(db: Executor, content: bytes) -> None:
+    """Repeat the locations of a store in a shard on its row, which is written in the directory."""
+    published = msgspec.json.decode(content, type=Published)
+    await queries.PUBLISH_LOCATIONS.run(db, published.store_id, published.locations)
 
 
 def _checked(location: Location) -> Location:

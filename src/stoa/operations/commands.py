@@ -24,6 +24,7 @@ from stoa.db.service_facts import replace_key
 from stoa.operations.telemetry import configure_logging
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import secret_key
+from stoa.shards.migrating import migrate_all
 
 
 @click.command()
@@ -33,9 +34,9 @@ from stoa.settings import secret_key
 @json_option
 @click.pass_obj
 def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
-    """Migrate the database to the schema of this release, while the previous release may serve requests.
+    """Migrate the database and its shards to the schema of this release, while the previous release may serve requests.
 
-    If it is interrupted, run it again; it continues where it was.
+    Each phase runs in all of them before the next one begins; --plan shows what the first database needs. If it is interrupted, run it again; it continues where it was.
 
     \b
     Examples:
@@ -51,7 +52,7 @@ def migrate(console: Console, *, only_plan: bool, as_json: bool) -> None:
     configure_logging(console.settings)
     with database_url(console.settings) as (url, _), progress(quiet=as_json) as shown:
         shown.add_task("Migrating", total=None)
-        done = asyncio.run(migrations.migrate(console.settings.database_direct_url or url))
+        done = asyncio.run(migrate_all(console.settings.database_direct_url or url, console.settings))
     if as_json:
         applied = [{"version": migration.version, "name": migration.name} for migration in done]
         print_one({"applied": applied, "version": migrations.LATEST}, as_json=True)

@@ -28,6 +28,7 @@ from stoa.operations.connection_budget import (
 from stoa.operations.finding import Finding, Status
 from stoa.operations.receiver_checks import check_receivers
 from stoa.operations.reencryption import progress
+from stoa.operations.shard_checks import check_shards
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import check_setting
@@ -297,6 +298,7 @@ async def _check_schema(db: Database, settings: Settings) -> list[Finding]:
         return [Finding("migrations", "problem", detail, "Run `stoa migrate`.")]
     found = [Finding("migrations", "ok", f"the schema is {version}")]
     queues = await measuring.read_queues(db)
+    found += await check_shards(db, settings)
     return [*found, *_check_queues(queues, settings), *await check_receivers(db, settings)]
 
 

@@ -16,6 +16,7 @@ from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.db.shards import DIRECTORY, Shards
 from stoa.mail.contract import MailBacklog
 from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
 from stoa.media.queries import PICTURES_WAITING
@@ -45,6 +46,7 @@ IMPORT_QUEUE = Query(
               min(created_at) FILTER (WHERE lease_owner = '' OR lease_until <= now()) AS oldest
          FROM import_queue""",
     unbound="the queue covers all stores",
+    over="shard",
 )
 
 
@@ -153,8 +155,10 @@ class Sampler:
         gauges: Mapping[Gauge, Callable[[], int]] | None = None,
         unsent: UnsentResponses | None = None,
         replica: Replica | None = None,
+        shards: Shards | None = None,
     ) -> None:
         self._pools = pools
+        self._shards = shards
         self._replica = replica
         self._gauges = gauges or {}
         self._unsent = unsent
@@ -176,21 +180,30 @@ class Sampler:
             for limit, count in self._unsent.closed.items():
                 telemetry.SLOW_CLIENTS.labels(limit).inc(self._since("unsent", limit, count))
         for name, pool in self._pools.items():
-            telemetry.POOL_SIZE.labels(name).set(pool.size)
-            telemetry.CONNECTIONS.labels(name, "in_use").set(pool.in_use)
-            telemetry.CONNECTIONS.labels(name, "idle").set(pool.idle)
-            telemetry.POOL_WAITING.labels(name).set(len(pool.line))
-            telemetry.POOL_WAITS.labels(name).inc(self._since(name, "waits", pool.line.waits))
-            telemetry.POOL_WAIT_SECONDS.labels(name).inc(self._since(name, "wait_s", pool.line.wait_s))
-            telemetry.POOL_TIMEOUTS.labels(name).inc(self._since(name, "timeouts", pool.line.timeouts))
-            for kind, count in list(pool.errors.items()):
-                telemetry.DATABASE_ERRORS.labels(kind).inc(self._since(name, f"error {kind}", count))
-
+            self._sample_pool(name, DIRECTORY, pool)
+        if self._shards is not None:
+            for shard, pool in self._shards.databases.items():
+                if shard != DIRECTORY:
+                    self._sample_pool("requests", shard, pool)
+                    telemetry.SHARD_COPY_AGE.labels(shard).set(self._shards.age(shard))
         if self._replica is not None:
             for server, count in self._replica.reads.items():
                 telemetry.READS.labels(server).inc(self._since("replica", f"reads {server}", count))
             for reason, count in self._replica.fallbacks.items():
                 telemetry.FALLBACKS.labels(reason).inc(self._since("replica", f"fallbacks {reason}", count))
+
+    def _sample_pool(self, name: str, shard: str, pool: Database) -> None:
+        """Publish the figures of a pool; an empty shard, which Prometheus treats as none, is the directory."""
+        telemetry.POOL_SIZE.labels(name, shard).set(pool.size)
+        telemetry.CONNECTIONS.labels(name, "in_use", shard).set(pool.in_use)
+        telemetry.CONNECTIONS.labels(name, "idle", shard).set(pool.idle)
+        telemetry.POOL_WAITING.labels(name, shard).set(len(pool.line))
+        of_pool, line = f"{name} {shard}", pool.line
+        telemetry.POOL_WAITS.labels(name, shard).inc(self._since(of_pool, "waits", line.waits))
+        telemetry.POOL_WAIT_SECONDS.labels(name, shard).inc(self._since(of_pool, "wait_s", line.wait_s))
+        telemetry.POOL_TIMEOUTS.labels(name, shard).inc(self._since(of_pool, "timeouts", line.timeouts))
+        for kind, count in list(pool.errors.items()):
+            telemetry.DATABASE_ERRORS.labels(kind).inc(self._since(of_pool, f"error {kind}", count))
 
     def _since(self, pool: str, figure: str, total: float) -> float:
         """How much a total has grown since it was last published."""

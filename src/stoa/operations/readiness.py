@@ -10,7 +10,8 @@ import structlog
 from stoa.db import migrate, service_facts
 from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
-from stoa.operations.measuring import Queues, problems, read_queues
+from stoa.db.shards import Shards
+from stoa.operations.measuring import problems, read_queues
 
 CACHE_S = 1.0  # callers may ask often, but the database is asked once per second
 
@@ -24,11 +25,12 @@ class ReadinessResponse(msgspec.Struct):
 class Readiness:
     """Responds to /ready, and /ready?deep, which also looks at the queues."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, shards: Shards | None = None) -> None:
         self._database = database
+        self._shards = shards
         self._written_at = 0.0
         self._measured_at = 0.0
-        self._queues: Queues | None = None
+        self._problems: dict[str, Any] = {}
         self.stopping = False  # set when this service is about to exit
 
     async def check(self) -> ReadinessResponse:
@@ -51,12 +53,26 @@ class Readiness:
             return response
         now = time.monotonic()
         try:
-            if self._queues is None or now - self._measured_at >= CACHE_S:
-                self._measured_at, self._queues = now, await read_queues(self._database)
+            if now - self._measured_at >= CACHE_S:
+                self._problems = {**problems(await read_queues(self._database)), **await self._problems_of_shards()}
+                self._measured_at = now
         except (PostgresError, Unavailable):
             return ReadinessResponse(503, {"status": "the queues cannot be read"}, 1)
-        found = problems(self._queues)
+        found = self._problems
         return ReadinessResponse(503, {"status": "degraded", "problems": found}, 5) if found else response
+
+    async def _problems_of_shards(self) -> dict[str, Any]:
+        """What is wrong with each shard, by its name. A shard that is away costs its stores 503s, and no others."""
+        shards = {name: each for name, each in self._shards.databases.items() if name} if self._shards else {}
+        if self._shards is None or not shards:
+            return {}
+        versions = await self._shards.fan_out(migrate.version, of=shards)
+        behind = {name for name, version in versions.answers.items() if version < migrate.LATEST}
+        queues = await self._shards.fan_out(read_queues, of={name: shards[name] for name in versions.answers})
+        away = {f"shard {name}": "cannot be reached" for name in {*versions.away, *queues.away}}
+        old = {f"shard {name}": "schema is behind" for name in behind}
+        late = {f"shard {name}": found for name, each in queues.answers.items() if (found := problems(each))}
+        return late | old | away
 
     async def _writes(self) -> bool:
         if time.monotonic() - self._written_at < CACHE_S:

@@ -23,6 +23,7 @@ RECEIVERS = Query(
         WHERE status = 'active' AND url IS NOT NULL AND ended_at IS NULL
         ORDER BY substring(url FROM '^[^/]*//[^/?#]*') LIMIT $1""",
     unbound="the doctor examines the whole service",
+    over="shards",
 )
 
 

@@ -1,5 +1,6 @@
 """Encrypts every stored secret again after a rotation of the secret key, in bounded batches that resume where they ended."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
@@ -80,13 +81,17 @@ _SIGNING = """CASE WHEN of_app THEN 'app_callbacks' ELSE 'webhooks' END AS table
        CASE WHEN of_app THEN 0 ELSE store_id END AS bound_store, CASE WHEN of_app THEN app_id ELSE id END AS bound_id"""
 _HEADERS = "'webhooks' AS table, 'headers' AS column, store_id AS bound_store, id AS bound_id"
 # Values that expire within a day, such as results of forms and stored responses, are left as they are.
-COLUMNS = (
+STORE_COLUMNS = (
     _of_subscriptions("sealed_secret", _SIGNING),
     _of_subscriptions("sealed_old_secret", _SIGNING),
     _of_subscriptions("sealed_headers", _HEADERS),
+)
+COLUMNS = (
+    *STORE_COLUMNS,
     _of_the_service("app_callbacks", "app_id", "sealed_secret", "secret"),
     _of_the_service("app_callbacks", "app_id", "sealed_old_secret", "secret"),
     _of_the_service("accounts", "id", "totp_secret", "totp_secret"),
+    _of_the_service("shards", "id", "url", "url"),
 )
 DUE = Query(
     bool,
@@ -102,7 +107,7 @@ async def progress(db: Executor, key: bytes) -> Progress:
     return stored if stored is not None and stored.key == fingerprint else Progress(fingerprint)
 
 
-async def reencrypt(db: Executor, keys: Keys, most: int = BATCH) -> None:
+async def reencrypt(db: Executor, keys: Keys, most: int = BATCH, columns: Sequence[Column] = COLUMNS) -> None:
     """Continue the pass by one batch, in the transaction of the caller, which no other worker runs at the same time."""
     if len(keys.all) == 1:
         return
@@ -112,19 +117,19 @@ async def reencrypt(db: Executor, keys: Keys, most: int = BATCH) -> None:
             return
         done = Progress(done.key)
     cipher = Cipher(keys)
-    while most > 0 and done.column < len(COLUMNS):
-        column = COLUMNS[done.column]
+    while most > 0 and done.column < len(columns):
+        column = columns[done.column]
         rows = await column.read.all(db, done.store_id, done.id, most)
         for row in rows:
             await _encrypt(db, cipher, column, row, done)
         if len(rows) < most:
             done.column, done.store_id, done.id = done.column + 1, 0, 0
         most -= len(rows)
-    if most > 0 and done.column == len(COLUMNS):
+    if most > 0 and done.column == len(columns):
         chains, renewed = await renew_heads(db, keys, done.id - 1, most)
         done.id, done.encrypted = max(chains, default=0) + 1, done.encrypted + renewed
         done.column += len(chains) < most
-    if done.column > len(COLUMNS):
+    if done.column > len(columns):
         structlog.get_logger().info(
             "stored secrets were encrypted with the current key",
             encrypted=done.encrypted,

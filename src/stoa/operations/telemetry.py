@@ -89,19 +89,26 @@ SLOW_CLIENTS = Counter(
     "stoa_slow_clients_disconnected", "Clients that did not take their responses, by the limit they exceeded", ["limit"]
 )
 CONNECTIONS = Gauge(
-    "stoa_database_connections", "Open database connections", ["pool", "state"], multiprocess_mode="livesum"
+    "stoa_database_connections", "Open database connections", ["pool", "state", "shard"], multiprocess_mode="livesum"
 )
-POOL_SIZE = Gauge("stoa_database_pool_size", "Most connections of a pool", ["pool"], multiprocess_mode="livesum")
-POOL_WAITING = Gauge("stoa_database_waiting", "Tasks that wait for a connection", ["pool"], multiprocess_mode="livesum")
-POOL_WAITS = Counter("stoa_database_waits", "Times that a task waited for a connection", ["pool"])
-POOL_WAIT_SECONDS = Counter("stoa_database_wait_seconds", "Time that tasks waited for a connection", ["pool"])
-POOL_TIMEOUTS = Counter("stoa_database_wait_timeouts", "Tasks that gave up waiting for a connection", ["pool"])
+POOL_SIZE = Gauge(
+    "stoa_database_pool_size", "Most connections of a pool", ["pool", "shard"], multiprocess_mode="livesum"
+)
+POOL_WAITING = Gauge(
+    "stoa_database_waiting", "Tasks that wait for a connection", ["pool", "shard"], multiprocess_mode="livesum"
+)
+POOL_WAITS = Counter("stoa_database_waits", "Times that a task waited for a connection", ["pool", "shard"])
+POOL_WAIT_SECONDS = Counter("stoa_database_wait_seconds", "Time that tasks waited for a connection", ["pool", "shard"])
+POOL_TIMEOUTS = Counter("stoa_database_wait_timeouts", "Tasks that gave up waiting for a connection", ["pool", "shard"])
 DATABASE_ERRORS = Counter("stoa_database_errors", "Database errors, by class of SQLSTATE", ["class"])
 READS = Counter("stoa_reads", "Statements of reads, by server; only with a replica", ["server"])
 FALLBACKS = Counter("stoa_replica_fallbacks", "Reads that the primary served instead of the replica", ["reason"])
 REPLICA_AWAY = Gauge("stoa_replica_away", "1 if a worker cannot use its replica", multiprocess_mode="livemax")
 REPLICA_LAG = Gauge(
     "stoa_replica_lag_seconds", "How long ago the replica was as far as the primary", multiprocess_mode="livemax"
+)
+SHARD_COPY_AGE = Gauge(
+    "stoa_shard_copy_age_seconds", "How old the copies of global tables can be", ["shard"], multiprocess_mode="livemax"
 )
 LOOP_LAG = Histogram(
     "stoa_event_loop_lag_seconds",

@@ -37,9 +37,12 @@ class DueOrder(msgspec.Struct):
 _BEFORE_ALL = DueOrder(0, datetime(1970, 1, 1, tzinfo=UTC))
 DUE_STORES = Query(
     int,
-    """SELECT DISTINCT o.store_id FROM orders o JOIN stores s ON s.id = o.store_id
-        WHERE o.expires_at <= now() AND s.status = 'active'""",
+    """WITH due AS MATERIALIZED (
+           SELECT DISTINCT o.store_id FROM orders o JOIN stores s ON s.id = o.store_id
+            WHERE o.expires_at <= now() AND s.status = 'active')
+       SELECT store_id FROM due WHERE NOT store_has_left(store_id)""",
     unbound="the holds of all stores end by one clock, that of the database",
+    over="shard",
 )
 DUE = Query(
     DueOrder,
@@ -90,7 +93,7 @@ async def _expire(database: Database, store: Store, order_id: int) -> bool:
     async def work(db: Connection) -> bool:
         return await expire(Call(db, store, _BY_STOA, new_id("req"), ""), order_id)
 
-    return await database.in_transaction(work)
+    return await database.in_transaction(work, store.id)
 
 
 async def expire(call: Call, order_id: int) -> bool:

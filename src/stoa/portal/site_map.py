@@ -6,6 +6,7 @@ import msgspec
 from starlette.routing import Route
 
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.portal import account, apps, operators, stores
 from stoa.portal.kit.dispatch import PageHandler
 from stoa.portal.kit.pages import Form, Page, Pages
@@ -94,6 +95,10 @@ def navigation(visit: Visit) -> Navigation:
 
 
 def routes(
-    database: Database, settings: Settings, uploads: UploadSpace, committed: Callable[[int], None] = lambda _: None
+    database: Database,
+    settings: Settings,
+    uploads: UploadSpace,
+    committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
+    shards: Shards | None = None,
 ) -> list[Route]:
-    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed).routes()
+    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards).routes()

@@ -32,6 +32,7 @@ from stoa.operations.tracing import check_extra
 from stoa.processes import command_lines
 from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address
+from stoa.shards.migrating import migrate_all
 from stoa.webhooks.http.address_guard import check_setting
 
 PORT_TIMEOUT_S = 2.0
@@ -189,7 +190,7 @@ async def _migrate_schema(settings: Settings) -> bool:
     if (await path_to_server(settings.direct_url)).pooled:
         return False
     configure_logging(settings)
-    await migrate.migrate(settings.direct_url)
+    await migrate_all(settings.direct_url, settings, skip_away=True)
     return True
 
 

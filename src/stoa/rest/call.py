@@ -35,6 +35,7 @@ class Store(Writable, frozen=True):
     prices_include_tax: bool = False
     timezone: str = "UTC"
     locale: str = "en-US"
+    shard: str = ""  # the database that holds its rows; empty for the directory's own
 
     @property
     def store_id(self) -> int:

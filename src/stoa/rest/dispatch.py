@@ -9,17 +9,19 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.errors import PostgresError, StoreElsewhere, Unavailable
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
+from stoa.db.shards import Shards
 from stoa.db.waiting import arrived_at
 from stoa.ids import new_id
 from stoa.rest import idempotency
+from stoa.rest.backends import Backend, Backends, Committed
 from stoa.rest.body import decode, read_body
 from stoa.rest.call import Call, Caller, Store
 from stoa.rest.checks import validation_failed
 from stoa.rest.endpoint import JSON_BODY_BYTES, Endpoint
-from stoa.rest.group_commit import GroupCommit, GroupedCall
+from stoa.rest.group_commit import GroupedCall
 from stoa.rest.headers import (
     STREAMS,
     acceptable,
@@ -29,7 +31,7 @@ from stoa.rest.headers import (
     method_label,
     versions_allowed,
 )
-from stoa.rest.limits import LargeWrites, RateLimiter
+from stoa.rest.limits import LargeWrites
 from stoa.rest.lists import read_list
 from stoa.rest.metadata import NO_DEFINITIONS
 from stoa.rest.parameters import read_parameters
@@ -51,7 +53,7 @@ from stoa.rest.response import SAFE_HEADERS, Response, deprecation_headers, refu
 from stoa.rest.streams import Streams
 from stoa.rest.unsent import UnsentResponses
 from stoa.rest.uploads import UploadSpace, receive_upload, upload_type
-from stoa.rest.writes import Write, Writes
+from stoa.rest.writes import Write
 from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
@@ -143,31 +145,29 @@ class Dispatcher:
         unsent: UnsentResponses,
         uploads: UploadSpace,
         replica: Replica | None = None,
+        shards: Shards | None = None,
         public_url: str = "",
         settings: Settings | None = None,
         encryption: idempotency.Encryption | None = None,
         app_concurrency: int = 20,
         max_in_flight: int = 1_000,
         observe: Callable[[Observed], None] = lambda _: None,
-        committed: Callable[[int], None] = lambda _: None,
+        committed: Callable[[Database], Committed] = lambda _: lambda _: None,
     ) -> None:
         self._router = Router(endpoints)
         self._database = database
         self._access = access
         self._unsent = unsent
         self._uploads = uploads
-        self._replica = replica
-        self._limiter = RateLimiter(database, fenced=replica is not None)
         self._large_writes = LargeWrites()
-        self.streams = Streams(database, replica, access, self._limiter, app_concurrency)
+        directory = Backend(database, encryption, committed(database), replica)
+        self._backends = Backends(directory, access, shards, encryption, committed)
+        self.streams = Streams(self._backends, access, app_concurrency)
         self._public_url = public_url.rstrip("/")
         self._settings = settings or Settings()
         self._app_concurrency = app_concurrency
         self._max_in_flight = max_in_flight
         self._observe = observe
-        # `committed` is called with the store of each committed write.
-        self._writes = Writes(database, encryption, committed)
-        self._group_commit = GroupCommit(database, committed)
         self._in_flight: dict[tuple[int, int], int] = {}
         self._busy = 0
 
@@ -182,10 +182,10 @@ class Dispatcher:
         arrived_at.set(time.monotonic())
         path = scope["path"]
         base = path.removesuffix(sub_path)
-        request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"))
+        request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"), handle)
         self._busy += 1
         try:
-            response = await self._respond(request, scope, handle)
+            response = await self._respond(request, scope)
         finally:
             self._busy -= 1  # before the response is sent: clients that read slowly count by their unsent bytes
         compress = accepts_gzip(request.headers)
@@ -205,12 +205,13 @@ class Dispatcher:
                 request.faults,
                 shed=request.shed,
                 path=request.sub_path,
+                shard=request.store.shard if request.store else "",
             )
         )
 
-    async def _respond(self, request: Request, scope: Scope, handle: str) -> Response:
+    async def _respond(self, request: Request, scope: Scope) -> Response:
         try:
-            response = await self._admit(request, scope, handle)
+            response = await self._admit(request, scope)
         except Refusal as refusal:
             response = refused(request, refusal)
         except Unavailable as error:
@@ -226,27 +227,32 @@ class Dispatcher:
         response.headers += request.notices
         return response
 
-    async def _admit(self, request: Request, scope: Scope, handle: str) -> Response:
+    async def _admit(self, request: Request, scope: Scope) -> Response:
         raw: list[tuple[bytes, bytes]] = scope["headers"]
         for name, value in raw:
             if name == b"x-request-id" and _REQUEST_ID.match(value):
                 request.request_id = value.decode()
                 break
         headers = request.headers = check_headers(scope)
-        host = headers.get(b"host", b"").decode("latin-1")
+        host = request.host = headers.get(b"host", b"").decode("latin-1")
         # Links use the public URL, or the host of the request if the host names the store.
-        request.origin = (handle and self._public_url) or f"{scope['scheme']}://{host}"
+        request.origin = (request.handle and self._public_url) or f"{scope['scheme']}://{host}"
         # Shed load before doing any work, so that admitted requests can finish.
         unsent = self._unsent
         if self._busy > self._max_in_flight:
             raise overloaded("in_flight")
-        if self._database.saturated:
+        if self._database.saturated and not self._database.fenced:
             raise overloaded("database")
         if unsent.at_most > unsent.check_above and unsent.exceeded():
             raise overloaded("unsent")
-        store = await (self._access.store(handle=handle) if handle else self._access.store(host=host))
+        store = await self._access.store(handle=request.handle, host=host)
         if store is None:
             raise NotFound("There is no store at this address.")
+        backend = self._backends.directory
+        if store.shard or self._database.fenced:
+            store, backend = await self._backends.locate(request, store)
+            if backend.database.saturated:
+                raise overloaded("database")
         request.store = store
         try:
             endpoint, values = self._router.find(request.method, request.sub_path)
@@ -257,7 +263,7 @@ class Dispatcher:
         if endpoint.deprecation is not None:
             request.notices = deprecation_headers(endpoint)
         caller = request.caller = await self._access.caller(store, bearer_token(headers))
-        allowance = await self._limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
+        allowance = await backend.limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance
         allowance.check()
         if not caller.may(endpoint.scope):
@@ -273,7 +279,7 @@ class Dispatcher:
             )
         self._in_flight[key] = running + 1
         try:
-            return await self._run(request, endpoint, values)
+            return await self._run(request, endpoint, values, backend)
         finally:
             left = self._in_flight[key] - 1
             if left:
@@ -292,7 +298,7 @@ class Dispatcher:
         except (PostgresError, Unavailable):
             return None
 
-    async def _run(self, request: Request, endpoint: Endpoint, values: dict[str, Any]) -> Response:
+    async def _run(self, request: Request, endpoint: Endpoint, values: dict[str, Any], backend: Backend) -> Response:
         headers = request.headers
         store, caller = request.store, request.caller
         if store is None or caller is None:
@@ -302,9 +308,10 @@ class Dispatcher:
             raise NotAcceptable(f"This endpoint produces {', '.join(endpoint.produces)}.")
         if caller.definitions is not NO_DEFINITIONS:
             store = msgspec.structs.replace(store, definitions=caller.definitions)
-        call = request.call = Call(self._database, store, caller, request.request_id, request.base)
+        database = backend.database
+        call = request.call = Call(database, store, caller, request.request_id, request.base)
         call.accepted, call.headers = accepted.decode(), headers
-        call.autocommit, call.settings = self._database.autocommit, self._settings
+        call.autocommit, call.settings = database.autocommit, self._settings
         if endpoint.lists is not None:
             query = read_list(endpoint.lists, request.query, store, request.sub_path)
             values["query"] = query
@@ -312,10 +319,10 @@ class Dispatcher:
         elif request.query:
             read_parameters(request, endpoint, call)
         if endpoint.lists is not None and call.accepted in STREAMS:
-            return await self.streams.open(request, endpoint, call, values)
+            return await self.streams.open(request, endpoint, call, values, backend)
         if endpoint.method == "GET":
-            if self._replica is not None and not endpoint.primary:
-                call.db = await self._replica.reader(request.allowance.fence if request.allowance else None)
+            if backend.replica is not None and not endpoint.primary:
+                call.db = await backend.replica.reader(request.allowance.fence if request.allowance else None)
             result = await endpoint.handler(call, **values)
             return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
@@ -323,48 +330,61 @@ class Dispatcher:
             media = upload_type(headers, endpoint.uploads)
             owner = f"app:{caller.app_id}"
             async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
-                return await self._write(request, endpoint, call, values, values["body"].digest)
+                return await self._write(request, endpoint, call, values, values["body"].digest, backend)
         if endpoint.body_bytes == JSON_BODY_BYTES:
-            return await self._write_body(request, endpoint, call, values, await read_body(request.receive, headers))
+            raw = await read_body(request.receive, headers)
+            return await self._write_body(request, endpoint, call, values, raw, backend)
         with self._uploads.reserving(f"app:{caller.app_id}") as reserve:
             raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
-            return await self._write_body(request, endpoint, call, values, raw)
+            return await self._write_body(request, endpoint, call, values, raw, backend)
 
     async def _write_body(
-        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        call: Call,
+        values: dict[str, Any],
+        raw: bytes,
+        backend: Backend,
     ) -> Response:
         headers, caller = request.headers, call.caller
         if endpoint.body is not None:
             body = decode(raw, headers, endpoint, call)
             if body is not None:
                 values["body"] = body
-                await self._charge_items(request, caller, body, len(call.refused_items))
-        response = await self._write(request, endpoint, call, values, raw)
+                await self._charge_items(request, caller, body, len(call.refused_items), backend)
+        response = await self._write(request, endpoint, call, values, raw, backend)
         if call.document_cost:
-            self._large_writes.note(store.id, caller.app_id, call.document_cost)
-            await self._charge_documents(request, caller, call)
+            self._large_writes.note(call.store_id, caller.app_id, call.document_cost)
+            await self._charge_documents(request, caller, call, backend)
         return response
 
-    async def _charge_documents(self, request: Request, caller: Caller, call: Call) -> None:
+    async def _charge_documents(self, request: Request, caller: Caller, call: Call, backend: Backend) -> None:
         """Charge a write for the large documents that it wrote, to its event, its tables and its stored response."""
         with suppress(PostgresError, Unavailable):  # the write is committed, and its response must not say otherwise
-            charged = await self._limiter.charge(
+            charged = await backend.limiter.charge(
                 call.store_id, caller.app_id, call.document_cost, caller.burst, caller.refill
             )
             request.allowance = charged or request.allowance
 
-    async def _charge_items(self, request: Request, caller: Caller, body: Any, refused: int) -> None:
+    async def _charge_items(self, request: Request, caller: Caller, body: Any, refused: int, backend: Backend) -> None:
         """Charge a batch one more request for every 50 items, `refused` ones included."""
         items: Any = getattr(body, "items", None)
         extra = (len(cast("list[Any]", items)) + refused) // 50 if isinstance(items, list) else 0
         if extra and request.store is not None:
-            request.allowance = await self._limiter.take(
+            request.allowance = await backend.limiter.take(
                 request.store.id, caller.app_id, extra, caller.burst, caller.refill
             )
             request.allowance.check()
 
     async def _write(
-        self, request: Request, endpoint: Endpoint, call: Call, values: dict[str, Any], raw: bytes
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        call: Call,
+        values: dict[str, Any],
+        raw: bytes,
+        backend: Backend,
     ) -> Response:
         key = idempotency.read_key(request.headers.get(b"idempotency-key"))
         named = (request.method, request.path, request.query, raw, call.caller.installation)
@@ -376,17 +396,28 @@ class Dispatcher:
         turn = self._large_writes.turn(call.store_id, call.caller.app_id)
         write = Write(request, endpoint, call, values, key, fingerprint, turn)
         if not endpoint.transaction:
-            return await self._writes.outside_transaction(write)
+            return await backend.writes.outside_transaction(write)
         if endpoint.before is not None:
             try:
                 await endpoint.before(call, **values)
             except ValidationFailed as refusal:
                 raise validation_failed([*call.faults, *refusal.faults]) from refusal
-        if endpoint.grouped is not None and not call.faults:
-            grouped_call = GroupedCall(request, call, tuple(values.values()), len(raw), key, fingerprint)
-            async with turn:
-                return await self._group_commit.submit(endpoint, grouped_call)
-        return await self._writes.in_transaction(write)
+        try:
+            return await _carry_out(write, len(raw), backend)
+        except StoreElsewhere:  # it has moved since the request arrived, and nothing was written
+            _, backend = await self._backends.locate(request, call.store)
+            call.autocommit = backend.database.autocommit
+            return await _carry_out(write, len(raw), backend)
+
+
+async def _carry_out(write: Write, size: int, backend: Backend) -> Response:
+    endpoint, call = write.endpoint, write.call
+    if endpoint.grouped is not None and not call.faults:
+        values = tuple(write.values.values())
+        grouped = GroupedCall(write.request, call, values, size, write.key, write.fingerprint)
+        async with write.turn:
+            return await backend.group_commit.submit(endpoint, grouped)
+    return await backend.writes.in_transaction(write)
 
 
 def overloaded(reason: Literal["in_flight", "database", "unsent"]) -> Refusal:

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from stoa.db.connection import Connection
-from stoa.db.errors import CommitUnknown, StaleTransaction, Unavailable, cause, is_away, is_lost
+from stoa.db.errors import CommitUnknown, StaleTransaction, StoreElsewhere, Unavailable, cause, is_away, is_lost
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.call import Call
@@ -86,7 +86,7 @@ class GroupCommit:
     async def _run(self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall]) -> dict[int, Outcome]:
         """Run calls in one transaction; returns the outcomes of those that are settled, at least one."""
         try:
-            outcomes = await self._database.in_transaction(lambda db: _work(db, endpoint, store_id, calls))
+            outcomes = await self._database.in_transaction(lambda db: _work(db, endpoint, store_id, calls), store_id)
         except RefusedCalls as refused:
             return {
                 index: refused.refusals[each.call] for index, each in calls.items() if each.call in refused.refusals
@@ -159,6 +159,8 @@ async def _keep(
 
 def _is_lost(error: Exception) -> bool:
     """Whether another try is useless or would repeat what may be committed."""
+    if isinstance(error, StoreElsewhere):
+        return True
     if not isinstance(error, Unavailable):
         return False
     origin = error.__cause__

@@ -107,6 +107,7 @@ FORGET_OLD = Command(
            SELECT store_id, app_id, key FROM idempotency_keys
             WHERE created_at < now() - interval '7 days' LIMIT 1000)""",
     unbound="maintenance covers all stores",
+    over="shard",
 )
 
 

@@ -26,6 +26,8 @@ class Request(msgspec.Struct, eq=False):
     sub_path: str  # after the API's prefix
     base: str  # the path up to and including the API's prefix
     request_id: str
+    handle: str = ""  # of the store, if the path names it
+    host: str = ""
     origin: str = ""
     headers: dict[bytes, bytes] = {}
     store: Store | None = None
@@ -57,11 +59,14 @@ class Observed(msgspec.Struct):
     of_api: bool = True  # False for pages, documentation and tokens
     shed: str = ""  # why the request was shed
     path: str = ""  # as sent, so it may contain personal data; only the request log reads it, and keeps its known words
+    shard: str = ""  # of the store
 
 
 class Access(Protocol):
     """Finds the store and the caller of a request; passed to the dispatcher."""
 
     async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
+
+    async def find_again(self, *, handle: str = "", host: str = "") -> Store | None: ...
 
     async def caller(self, store: Store, token: str) -> Caller: ...

@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from stoa.db.errors import Unavailable
-from stoa.db.pool import Database
-from stoa.db.replica import Replica
+from stoa.rest.backends import Backend, Backends
 from stoa.rest.call import Call, Caller
 from stoa.rest.endpoint import Endpoint
 from stoa.rest.headers import CSV, bearer_token
-from stoa.rest.limits import Allowance, RateLimiter
+from stoa.rest.limits import Allowance
 from stoa.rest.list_reader import ListReader
 from stoa.rest.lists import Page
 from stoa.rest.problems import InsufficientScope, InternalError, Refusal, ServiceUnavailable, TooManyInFlight
@@ -34,13 +33,9 @@ _CHECKPOINTS = re.compile(rb"(?:^|[,;])\s*checkpoints\s*(?:$|[,;])")
 class Streams:
     """Opens streams, and ends them when their worker is about to exit."""
 
-    def __init__(
-        self, database: Database, replica: Replica | None, access: Access, limiter: RateLimiter, most_of_app: int
-    ) -> None:
-        self.database = database
-        self.replica = replica
+    def __init__(self, backends: Backends, access: Access, most_of_app: int) -> None:
+        self.backends = backends
         self.access = access
-        self.limiter = limiter
         self.draining = False
         self.running: set[ListStream] = set()
         self.reads = asyncio.Semaphore(READS)
@@ -53,11 +48,13 @@ class Streams:
         for stream in self.running:
             stream.wake()
 
-    async def open(self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any]) -> Response:
+    async def open(
+        self, request: Request, endpoint: Endpoint, call: Call, values: Mapping[str, Any], backend: Backend
+    ) -> Response:
         """The response to a list request whose client accepts a stream. What fails before the first row is an ordinary error."""
         reader = ListReader(endpoint, call, values)
         checkpoints = not reader.is_csv and _CHECKPOINTS.search(request.headers.get(b"prefer", b"").lower())
-        stream = ListStream(self, request, endpoint, call, reader, checkpoints=bool(checkpoints))
+        stream = ListStream(self, request, endpoint, call, reader, backend, checkpoints=bool(checkpoints))
         media = f"{CSV}; charset=utf-8" if call.accepted == CSV else call.accepted
         headers = [(b"content-type", media.encode())]
         if checkpoints:
@@ -103,6 +100,7 @@ class ListStream:
         endpoint: Endpoint,
         call: Call,
         reader: ListReader,
+        backend: Backend,
         *,
         checkpoints: bool,
     ) -> None:
@@ -111,6 +109,7 @@ class ListStream:
         self._endpoint = endpoint
         self._call = call
         self._reader = reader
+        self._backend = backend
         self._checkpoints = checkpoints
         self._total = 0
         self._sent = 0
@@ -119,7 +118,7 @@ class ListStream:
         self._left = False
         self._woken = asyncio.Event()
         self.app_id = call.caller.app_id
-        self.lease = StreamLease(streams.database, call.store_id, self.app_id, secrets.token_hex(8), self.wake)
+        self.lease = StreamLease(backend.database, call.store_id, self.app_id, secrets.token_hex(8), self.wake)
 
     def wake(self) -> None:
         """Look at once whether the stream must end."""
@@ -166,13 +165,22 @@ class ListStream:
         """Read the next rows, with the scopes that the app has now."""
         caller = await self._check()
         self._call.by = caller
-        while self._streams.database.saturated:
+        while self._backend.database.saturated:
             await self._pause(0.1)
-        replica = self._streams.replica
+        if self._backend.database.fenced:
+            await self._follow()
+        replica = self._backend.replica
         if replica is not None and not self._endpoint.primary:
             self._call.db = await replica.reader(self._allowance.fence if self._allowance else None)
         async with self._streams.reads:
             return await self._reader.read()
+
+    async def _follow(self) -> None:
+        """Read where the store is now, if it has moved. The lease stays where it was taken: a second stream is harmless."""
+        store, self._backend = await self._streams.backends.locate(self._request, self._call.store)
+        if store is not self._call.store:
+            self._call.store = msgspec.structs.replace(self._call.store, shard=store.shard)
+        self._call.db = self._backend.database
 
     async def _check(self) -> Caller:
         """The caller, if the stream may continue."""
@@ -204,7 +212,7 @@ class ListStream:
                 await self._pause(cost / caller.refill)
 
     async def _take(self, caller: Caller, cost: int) -> Allowance:
-        return await self._streams.limiter.take(self._call.store_id, caller.app_id, cost, caller.burst, caller.refill)
+        return await self._backend.limiter.take(self._call.store_id, caller.app_id, cost, caller.burst, caller.refill)
 
     async def _patiently(self, read: Callable[[], Any]) -> Any:
         """Read, and wait for a database that is away for a moment."""

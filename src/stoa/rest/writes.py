@@ -61,7 +61,7 @@ class Writes:
             return response, result
 
         async with write.turn:
-            response, result = await self._database.in_transaction(run)
+            response, result = await self._database.in_transaction(run, call.store_id)
         if result is None:
             return response
         self._committed(call.store_id)
@@ -83,7 +83,7 @@ class Writes:
         result = await write.endpoint.handler(call, **write.values)
         response = render(write.request, write.endpoint, call, result)
         if key:
-            async with self._database.transaction() as db:
+            async with self._database.transaction(call.store_id) as db:
                 if (before := await idempotency.claim(db, self._database.autocommit, *names)) is not None:
                     return before
                 await idempotency.remember(db, *names[:3], response)

@@ -10,6 +10,7 @@ CREATE SEQUENCE app_subscription_ids;
 CREATE SEQUENCE customer_address_ids;
 CREATE SEQUENCE customer_ids;
 CREATE SEQUENCE deploy_token_ids;
+CREATE SEQUENCE directory_message_positions;
 CREATE SEQUENCE event_positions;
 CREATE SEQUENCE failed_request_ids;
 CREATE SEQUENCE import_numbers;
@@ -23,8 +24,10 @@ CREATE SEQUENCE product_ids;
 CREATE SEQUENCE redelivery_ids;
 CREATE SEQUENCE reset_request_ids;
 CREATE SEQUENCE row_count_ids;
+CREATE SEQUENCE shard_ids;
 CREATE SEQUENCE stock_movement_ids;
 CREATE SEQUENCE store_ids;
+CREATE SEQUENCE store_move_ids;
 CREATE SEQUENCE team_invitation_ids;
 CREATE SEQUENCE variant_ids;
 CREATE SEQUENCE webhook_ids;
@@ -1232,6 +1235,19 @@ CREATE TABLE service_samples (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE service_samples IS 'local';
 
+CREATE TABLE shards (
+    id         bigint DEFAULT nextval('shard_ids'::regclass) NOT NULL,
+    name       text NOT NULL,
+    url        bytea NOT NULL,
+    state      text DEFAULT 'active'::text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT shards_pkey PRIMARY KEY (id),
+    CONSTRAINT shards_name_key UNIQUE (name),
+    CONSTRAINT shards_name_check CHECK (name ~ '^[a-z][a-z0-9-]{0,30}$'::text),
+    CONSTRAINT shards_state_check CHECK (state = ANY (ARRAY['active'::text, 'draining'::text]))
+);
+COMMENT ON TABLE shards IS 'global';
+
 CREATE TABLE stock_levels (
     store_id   bigint NOT NULL,
     variant_id bigint NOT NULL,
@@ -1303,6 +1319,30 @@ CREATE TABLE store_hosts (
 );
 COMMENT ON TABLE store_hosts IS 'global';
 
+CREATE TABLE store_moves (
+    id          bigint DEFAULT nextval('store_move_ids'::regclass) NOT NULL,
+    store_id    bigint NOT NULL,
+    source      text NOT NULL,
+    target      text NOT NULL,
+    state       text DEFAULT 'preparing'::text NOT NULL,
+    pause_ms    integer,
+    created_at  timestamptz DEFAULT now() NOT NULL,
+    switched_at timestamptz,
+    ended_at    timestamptz,
+    CONSTRAINT store_moves_pkey PRIMARY KEY (id),
+    CONSTRAINT store_moves_shards_check CHECK (source <> target),
+    CONSTRAINT store_moves_state_check CHECK (state = ANY (ARRAY['preparing'::text, 'copying'::text, 'switching'::text, 'switched'::text, 'done'::text, 'undoing'::text, 'undone'::text]))
+);
+CREATE UNIQUE INDEX store_moves_open_key ON store_moves (store_id) WHERE (ended_at IS NULL);
+COMMENT ON TABLE store_moves IS 'local';
+
+CREATE TABLE store_residence (
+    store_id bigint NOT NULL,
+    here     boolean NOT NULL,
+    CONSTRAINT store_residence_pkey PRIMARY KEY (store_id)
+);
+COMMENT ON TABLE store_residence IS 'local';
+
 CREATE TABLE stores (
     id                   bigint DEFAULT nextval('store_ids'::regclass) NOT NULL,
     handle               text NOT NULL,
@@ -1316,6 +1356,7 @@ CREATE TABLE stores (
     updated_at           timestamptz DEFAULT now() NOT NULL,
     prices_include_tax   boolean DEFAULT false NOT NULL,
     metadata_definitions text DEFAULT '[]'::text NOT NULL,
+    shard                text DEFAULT ''::text NOT NULL,
     CONSTRAINT stores_pkey PRIMARY KEY (id),
     CONSTRAINT stores_handle_key UNIQUE (handle),
     CONSTRAINT stores_handle_check CHECK (handle ~ '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'::text),

@@ -126,6 +126,7 @@ _STORES_OF = Query(
     """SELECT s.id, s.handle, i.scopes FROM installations i JOIN stores s ON s.id = i.store_id
         WHERE i.app_id = $1 ORDER BY s.id""",
     unbound=_APP,
+    over="shards",
 )
 
 

@@ -3,36 +3,42 @@
 import msgspec
 
 from stoa.access import audit
+from stoa.db.directory_outbox import WAITING, send
 from stoa.db.query import Command, Executor, Query
+from stoa.db.service_facts import own_shard
+from stoa.ids import new_id
 from stoa.media.queries import NOTE_ERASED
 
 BATCH = 5_000  # rows that one run of maintenance deletes at most
+ERASED = "erased"  # the kind of a message to the directory
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A table of a store, and the statement that deletes a batch of its rows; `content` is what a reset deletes too."""
+    """A table of a store, and the statement that deletes a batch of its rows; `content` is what a reset deletes too, and the
+    rows of the `directory` are not in the shard of the store."""
 
     table: str
     delete: Command
     content: bool
+    directory: bool
 
 
-def _step(table: str, *keys: str, content: bool = False, unbound: str | None = None) -> Step:
+def _step(table: str, *keys: str, content: bool = False, directory: bool = False) -> Step:
     """A step for a table whose primary key is `store_id` and `keys`."""
     columns = ", ".join(keys)
     batch = f"({columns}) IN (SELECT {columns} FROM {table} WHERE store_id = $1 LIMIT $2)" if keys else "$2::bigint > 0"
     sql = f"DELETE FROM {table} WHERE store_id = $1 AND {batch}"
-    return Step(table, Command(sql, unbound=unbound), content)
+    return Step(table, Command(sql), content, directory)
 
 
 # Access ends first. Rows come before the rows that they refer to. The audit log comes last.
 STEPS: tuple[Step, ...] = (
-    _step("ownership_offers", "id"),
-    _step("team_invitations", "id"),
-    _step("account_stores", "account_id"),
-    _step("installation_requests", "app_id"),
-    _step("tokens", "token_hash"),
-    _step("store_hosts", "host"),
+    _step("ownership_offers", "id", directory=True),
+    _step("team_invitations", "id", directory=True),
+    _step("account_stores", "account_id", directory=True),
+    _step("installation_requests", "app_id", directory=True),
+    _step("tokens", "token_hash", directory=True),
+    _step("store_hosts", "host", directory=True),
     _step("installations", "app_id"),
     _step("removed_installations", "app_id"),
     _step("redeliveries", "id"),
@@ -40,7 +46,7 @@ STEPS: tuple[Step, ...] = (
     _step("lanes", "webhook_id"),
     _step("deliveries", "webhook_id", "sequence", "finished_on"),
     _step("delivery_hours", "webhook_id", "hour"),
-    _step("app_subscription_failures", "subscription_id"),
+    _step("app_subscription_failures", "subscription_id", directory=True),
     _step("webhooks", "id"),
     _step("events", "id", "routed_on"),
     _step("import_queue", "import_id", content=True),
@@ -77,9 +83,12 @@ STEPS: tuple[Step, ...] = (
     _step("usage_hours", "app_id", "hour", "operation"),
     _step("failed_requests", "app_id", "at", "id"),
     _step("request_log", "app_id", "id"),
+    _step("store_moves", "id", directory=True),
+    _step("store_residence"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
 )
+IN_SHARD = tuple(step for step in STEPS if not step.directory)
 CONTENT = tuple(step for step in STEPS if step.content)
 # Deleted with the row of the store.
 WITH_THE_STORE = ("store_closures",)
@@ -94,7 +103,7 @@ _CHORE = "maintenance covers all stores"
 DUE = Query(
     DueStore,
     """SELECT s.id, s.handle FROM store_closures c JOIN stores s ON s.id = c.store_id
-        WHERE c.erase_at <= now() ORDER BY c.erase_at, s.id LIMIT 1""",
+        WHERE c.erase_at <= now() AND store_is_here(s.id) ORDER BY c.erase_at, s.id LIMIT 1""",
     unbound=_CHORE,
 )
 DELETE_STORE = Command("DELETE FROM stores WHERE id = $1", unbound=_CHORE)
@@ -111,12 +120,31 @@ async def delete_rows(db: Executor, store_id: int, most: int, steps: tuple[Step,
 
 
 async def erase_due_store(db: Executor, request_id: str, most: int = BATCH) -> None:
-    """Delete a batch of the store that is due; when nothing is left, delete the store itself."""
+    """Delete a batch of the store that is due; when nothing is left, delete the store itself, which is in the directory."""
     store = await DUE.maybe(db)
-    if store is None or await delete_rows(db, store.id, most):
+    if store is None:
+        return
+    in_shard = await own_shard(db)
+    if await delete_rows(db, store.id, most, IN_SHARD if in_shard else STEPS):
+        return
+    if not in_shard:
+        await _delete_store(db, store, request_id)
+    elif not await WAITING.one(db, ERASED):
+        await send(db, ERASED, store)
+
+
+async def receive_erasure(db: Executor, content: bytes) -> None:
+    """Delete a store whose rows its shard has deleted."""
+    store = msgspec.json.decode(content, type=DueStore)
+    while await delete_rows(db, store.id, BATCH):
+        pass
+    await _delete_store(db, store, new_id("req"))
+
+
+async def _delete_store(db: Executor, store: DueStore, request_id: str) -> None:
+    if not await DELETE_STORE.run(db, store.id):  # it was deleted before
         return
     await NOTE_ERASED.run(db, store.id)
-    await DELETE_STORE.run(db, store.id)
     await audit.record(
         db,
         audit.SERVICE,

@@ -21,8 +21,8 @@ _ADD = f"""INSERT INTO {{0}} AS u (store_id, app_id, {{1}}, operation, {_COLUMNS
                store_id bigint, app_id bigint, {{1}} {{2}}, operation text, {TYPED_COLUMNS})
          ORDER BY store_id, app_id, {{1}}, operation
         ON CONFLICT (store_id, app_id, {{1}}, operation) DO UPDATE SET {_INCREMENTS}"""
-ADD_DAYS = Command(_ADD.format("usage_days", "day", "date"), unbound=_MANY_STORES)
-ADD_HOURS = Command(_ADD.format("usage_hours", "hour", "timestamptz"), unbound=_MANY_STORES)
+ADD_DAYS = Command(_ADD.format("usage_days", "day", "date"), unbound=_MANY_STORES, over="shard")
+ADD_HOURS = Command(_ADD.format("usage_hours", "hour", "timestamptz"), unbound=_MANY_STORES, over="shard")
 # Workers rarely assign the same id; then one of the two requests is lost.
 ADD_REQUESTS = Command(
     """INSERT INTO request_log (
@@ -33,36 +33,42 @@ ADD_REQUESTS = Command(
               path text, status integer, code text, faults text, duration_us bigint)
        ON CONFLICT (store_id, app_id, id) DO NOTHING""",
     unbound=_MANY_STORES,
+    over="shard",
 )
 NEWEST_TO_DELETE = Query(
     int,
     "SELECT id FROM request_log WHERE app_id = $1 ORDER BY app_id DESC, id DESC OFFSET $2 LIMIT 1",
     unbound=_ALL_STORES,
+    over="shard",
 )
-TRIM_REQUESTS = Command("DELETE FROM request_log WHERE app_id = $1 AND id <= $2", unbound=_ALL_STORES)
+TRIM_REQUESTS = Command("DELETE FROM request_log WHERE app_id = $1 AND id <= $2", unbound=_ALL_STORES, over="shard")
 FORGET_OLD_REQUESTS = Command(
     """DELETE FROM request_log WHERE (store_id, app_id, id) IN (
            SELECT store_id, app_id, id FROM request_log
             WHERE id < (extract(epoch FROM now() - make_interval(days => $1::integer)) * 1000000)::bigint * 100
             ORDER BY id LIMIT 10000)""",
     unbound=_MAINTENANCE,
+    over="shard",
 )
 FORGET_OLD_DAYS = Command(
     """DELETE FROM usage_days WHERE (store_id, app_id, day, operation) IN (
            SELECT store_id, app_id, day, operation FROM usage_days WHERE day < current_date - 400 LIMIT 1000)""",
     unbound=_MAINTENANCE,
+    over="shard",
 )
 FORGET_OLD_HOURS = Command(
     """DELETE FROM usage_hours WHERE (store_id, app_id, hour, operation) IN (
            SELECT store_id, app_id, hour, operation FROM usage_hours
             WHERE hour < now() - interval '2 days' LIMIT 10000)""",
     unbound=_MAINTENANCE,
+    over="shard",
 )
 # The previous release writes this table; the request log has replaced it.
 FORGET_OLD_FAILURES = Command(
     """DELETE FROM failed_requests WHERE (store_id, app_id, at, id) IN (
            SELECT store_id, app_id, at, id FROM failed_requests WHERE at < now() - interval '30 days' LIMIT 1000)""",
     unbound=_MAINTENANCE,
+    over="shard",
 )
 
 
@@ -161,17 +167,22 @@ _STORES = f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM {{0}} u JOIN stor
 _BY_DAY, _BY_HOUR = ("usage_days", "day"), ("usage_hours", "hour")
 
 DAYS = Query(DayMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_DAY))
-DAYS_ALL_STORES = Query(DayMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES)
+DAYS_ALL_STORES = Query(DayMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards")
 OPERATIONS = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_DAY))
-OPERATIONS_ALL_STORES = Query(OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES)
-STORES = Query(StoreMetrics, _STORES.format(*_BY_DAY), unbound=_ALL_STORES)
+OPERATIONS_ALL_STORES = Query(
+    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards"
+)
+STORES = Query(StoreMetrics, _STORES.format(*_BY_DAY), unbound=_ALL_STORES, over="shards")
 HOURS = Query(HourMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_HOUR))
-HOURS_ALL_STORES = Query(HourMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES)
+HOURS_ALL_STORES = Query(HourMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES, over="shards")
 OPERATIONS_BY_HOUR = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_HOUR))
 OPERATIONS_BY_HOUR_ALL_STORES = Query(
-    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES
+    OperationMetrics,
+    (_OPERATIONS % _IN_ALL_STORES).format(*_BY_HOUR),
+    unbound=_ALL_STORES,
+    over="shards",
 )
-STORES_BY_HOUR = Query(StoreMetrics, _STORES.format(*_BY_HOUR), unbound=_ALL_STORES)
+STORES_BY_HOUR = Query(StoreMetrics, _STORES.format(*_BY_HOUR), unbound=_ALL_STORES, over="shards")
 _REQUEST = """SELECT l.id, l.at, s.handle, l.request_id, l.method, l.operation, l.path, l.status, l.code, l.faults,
                      l.duration_us
                 FROM request_log l JOIN stores s ON s.id = l.store_id"""
@@ -184,5 +195,6 @@ REQUESTS = Query(
           AND ($8::text IS NULL OR l.operation = $8) AND ($9 = '' OR l.request_id = $9)
         ORDER BY l.app_id DESC, l.id DESC LIMIT $10""",
     unbound=_ALL_STORES,
+    over="shards",
 )
-REQUEST = Query(LoggedRequest, f"{_REQUEST} WHERE l.app_id = $1 AND l.id = $2", unbound=_ALL_STORES)
+REQUEST = Query(LoggedRequest, f"{_REQUEST} WHERE l.app_id = $1 AND l.id = $2", unbound=_ALL_STORES, over="shards")

@@ -1,9 +1,8 @@
 """Counts and logs requests in a worker's memory, and writes both to the database every few seconds, off the request path."""
 
 import asyncio
-import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ import structlog
 
 from stoa.db.errors import RETRYABLE, PostgresError, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
+from stoa.db.shards import DIRECTORY, Shards
 from stoa.rest.request import Observed
 from stoa.usage.load import ADD_TRAFFIC
 from stoa.usage.queries import ADD_DAYS, ADD_HOURS
@@ -97,19 +97,39 @@ class Recorder:
             elif len(self._pending) < MAX_KEYS:
                 self._pending[since, *key] = counts
 
-    async def flush_forever(self, database: Database, interval_s: float = FLUSH_INTERVAL_S) -> None:
+
+class Recorders:
+    """One recorder for each shard, which writes the counts and the log of its stores there."""
+
+    def __init__(self, new: Callable[[], Recorder]) -> None:
+        self._new = new
+        self._of = {DIRECTORY: new()}
+
+    @property
+    def directory(self) -> Recorder:
+        return self._of[DIRECTORY]
+
+    def __call__(self, seen: Observed) -> None:
+        recorder = self._of.get(seen.shard)
+        if recorder is None:
+            recorder = self._of[seen.shard] = self._new()
+        recorder(seen)
+
+    async def flush(self, shards: Shards) -> None:
+        """Write what every recorder has. A shard that is away delays only its own counts."""
+        await asyncio.gather(*(self._flush(recorder, shards, name) for name, recorder in self._of.items()))
+
+    async def _flush(self, recorder: Recorder, shards: Shards, name: str) -> None:
+        try:
+            await recorder.flush(await shards.database(name))
+        except (PostgresError, Unavailable) as error:
+            structlog.get_logger().warning("writing usage counts failed", shard=name, **cause(error))
+
+    async def flush_forever(self, shards: Shards, interval_s: float = FLUSH_INTERVAL_S) -> None:
         while True:
             await asyncio.sleep(interval_s * random.uniform(0.8, 1.2))  # noqa: S311
-            try:
-                # Cancellation must not interrupt a flush, or it would be unknown whether it committed.
-                await asyncio.shield(asyncio.ensure_future(self.flush(database)))
-            except (PostgresError, Unavailable) as error:
-                structlog.get_logger().warning("writing usage counts failed", **cause(error))
-
-    async def finish(self, database: Database) -> None:
-        """Flush one last time before the worker stops."""
-        with contextlib.suppress(PostgresError, Unavailable):
-            await self.flush(database)
+            # Cancellation must not interrupt a flush, or it would be unknown whether it committed.
+            await asyncio.shield(asyncio.ensure_future(self.flush(shards)))
 
 
 def _this_hour() -> datetime:

@@ -103,6 +103,7 @@ ADD_TO_STORES = Query(
     int,
     "SELECT add_app_endpoints($1)",
     unbound=_OWNER,
+    over="shards",
 )
 # Copies the URL and the secrets; $2 also ends that a store's copy is disabled.
 COPY_TO_STORES = Command(
@@ -115,17 +116,20 @@ COPY_TO_STORES = Command(
          FROM app_callbacks c
         WHERE c.app_id = $1 AND w.app_id = $1 AND w.of_app AND w.ended_at IS NULL""",
     unbound=_OWNER,
+    over="shards",
 )
 # A worker that holds a lane has its old settings.
 RESUME_LANES = Query(
     int,
     "SELECT resume_app_lanes($1)",
     unbound=_OWNER,
+    over="shards",
 )
 END_ON_STORES = Command(
     """UPDATE webhooks SET ended_at = now(), url = NULL, version = version + 1, updated_at = now()
         WHERE app_id = $1 AND of_app AND ended_at IS NULL""",
     unbound=_OWNER,
+    over="shards",
 )
 
 

@@ -12,6 +12,7 @@ APPLY = Query[int | None](
     int,
     "SELECT apply_app_subscriptions($1, make_interval(secs => $2))",
     unbound="an app declares a subscription for all stores that install it",
+    over="shards",
 )
 
 

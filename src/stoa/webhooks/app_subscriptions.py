@@ -123,9 +123,9 @@ _DECLARED = """
                   count(*) FILTER (WHERE w.status = 'disabled') AS disabled
              FROM webhooks w WHERE w.managed_by = d.id AND w.ended_at IS NULL) c
      WHERE d.app_id = $1"""
-DECLARED = Query(Declared, f"{_DECLARED} ORDER BY d.id", unbound=_OWNER)
-BY_NAME = Query(Declared, f"{_DECLARED} AND d.name = $2 AND d.removed_at IS NULL", unbound=_OWNER)
-BY_ID = Query(Declared, f"{_DECLARED} AND d.id = $2", unbound=_OWNER)
+DECLARED = Query(Declared, f"{_DECLARED} ORDER BY d.id", unbound=_OWNER, over="shards")
+BY_NAME = Query(Declared, f"{_DECLARED} AND d.name = $2 AND d.removed_at IS NULL", unbound=_OWNER, over="shards")
+BY_ID = Query(Declared, f"{_DECLARED} AND d.id = $2", unbound=_OWNER, over="shards")
 FAILED = Query(
     FailedStore,
     """SELECT s.handle, f.error, f.failed_at FROM app_subscription_failures f JOIN stores s ON s.id = f.store_id

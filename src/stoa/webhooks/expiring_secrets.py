@@ -48,6 +48,7 @@ EXPIRING_OF_SUBSCRIPTIONS = Query(
           AND NOT w.of_app AND w.ended_at IS NULL
         ORDER BY w.old_secret_expires_at LIMIT 1000""",
     unbound=_ALL_APPS,
+    over="shard",
 )
 
 

@@ -9,5 +9,6 @@ BEGIN
                   WHERE w.lease_until <= now() AND (w.lane IS NOT NULL OR 2 > (
                             SELECT count(*) FROM import_queue o
                              WHERE o.store_id = w.store_id AND o.app_id IS NOT DISTINCT FROM w.app_id AND o.lane IS NOT NULL))
+                    AND NOT store_has_left(w.store_id)
                   ORDER BY w.created_at LIMIT 10;
 END $$;

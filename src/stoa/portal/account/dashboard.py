@@ -23,6 +23,7 @@ HAS_SUBSCRIPTION = Query(
                              AND w.ended_at IS NULL
                        WHERE o.account_id = $1)""",
     unbound="it finds the subscriptions of an account's apps, by the account",
+    over="shards",
 )
 
 
@@ -84,6 +85,7 @@ APP_HEALTH = Query(
               coalesce(s.failing, 0) AS failing
          FROM unnest($1::bigint[]) AS a (id) LEFT JOIN used u ON u.app_id = a.id LEFT JOIN stuck s ON s.app_id = a.id""",
     unbound="it sums up the usage of an account's apps, by the apps",
+    over="shards",
 )
 
 

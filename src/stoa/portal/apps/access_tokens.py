@@ -44,6 +44,7 @@ CALLABLE_STORES = Query(
         WHERE o.account_id = $1 AND {MAY_CHANGE} AND a.status = 'active' AND s.status = 'active'
         ORDER BY own DESC, a.name, a.id, s.handle LIMIT $2""",
     unbound="an app's developer sees all stores that have it installed",
+    over="shards",
 )
 
 

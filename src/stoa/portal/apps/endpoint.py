@@ -54,6 +54,7 @@ ENDPOINT_ON_STORES = Query(
         WHERE w.app_id = $1 AND w.of_app AND w.ended_at IS NULL
         ORDER BY w.status = 'active', l.breaker = 'closed', l.last_attempt_at DESC NULLS LAST, s.handle LIMIT $2""",
     unbound="an app's developer sees its endpoint on all stores that installed the app",
+    over="shards",
 )
 
 

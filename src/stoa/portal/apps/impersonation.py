@@ -39,7 +39,7 @@ class InstalledStore(msgspec.Struct):
 _STORES = """SELECT s.id, s.handle, s.name, s.currency, s.status, s.timezone, s.locale, i.scopes AS granted,
                      i.created_at AS installed_at
               FROM installations i JOIN stores s ON s.id = i.store_id WHERE i.app_id = $1"""
-STORES_OF_APP = Query(InstalledStore, f"{_STORES} ORDER BY s.handle LIMIT $2", unbound=_ALL_STORES)
+STORES_OF_APP = Query(InstalledStore, f"{_STORES} ORDER BY s.handle LIMIT $2", unbound=_ALL_STORES, over="shards")
 # The app's endpoint belongs to the app, also on a store that has uninstalled it.
 STORE_OF_ENDPOINT = Query(
     InstalledStore,
@@ -48,9 +48,10 @@ STORE_OF_ENDPOINT = Query(
          FROM stores s JOIN webhooks w ON w.store_id = s.id
         WHERE s.handle = $2 AND w.app_id = $1 AND w.id = $3 AND w.of_app AND w.ended_at IS NULL""",
     unbound=_ALL_STORES,
+    over="shards",
 )
 _OF_ENDPOINT = frozenset({READ, WRITE, *(event.scope for event in (AppInstalled, CustomerErased))})
-STORE_OF_APP = Query(InstalledStore, f"{_STORES} AND s.handle = $2", unbound=_ALL_STORES)
+STORE_OF_APP = Query(InstalledStore, f"{_STORES} AND s.handle = $2", unbound=_ALL_STORES, over="shards")
 
 
 class ImpersonatedCall(Call):

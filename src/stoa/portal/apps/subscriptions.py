@@ -109,6 +109,7 @@ SUBSCRIPTIONS_OF_APP = Query(
           AND w.id < $3
         ORDER BY w.id DESC LIMIT $4""",
     unbound="an app's developer sees its subscriptions on all stores that grant it access",
+    over="shards",
 )
 
 

@@ -46,6 +46,7 @@ LANES_OF_APP = Query(
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL
         ORDER BY l.last_attempt_at DESC NULLS LAST, w.id DESC LIMIT $3""",
     unbound="an app's developer follows its deliveries on all stores",
+    over="shards",
 )
 
 

@@ -14,13 +14,15 @@ from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
+from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.announcements import current_announcements
 from stoa.accounts.contract import Right
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
-from stoa.db.errors import RETRYABLE, Unavailable, cause, sqlstate
+from stoa.db.errors import RETRYABLE, StoreElsewhere, Unavailable, cause, sqlstate
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.notifications.queries import UNREAD
 from stoa.operations.telemetry import fault
@@ -91,9 +93,11 @@ class PageHandler:
         forms: Sequence[Form],
         navigation: Callable[[Visit], Any],
         uploads: UploadSpace,
-        committed: Callable[[int], None] = lambda _: None,
+        committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
+        shards: Shards | None = None,
     ) -> None:
         self._db = database
+        self._shards = shards
         self._settings = settings
         self._key = secret_key(settings)
         self._pages = pages
@@ -123,6 +127,9 @@ class PageHandler:
                 result = await self._handle(visit, target)
             except PageError as error:
                 result = _error_view(error)
+            except StoreElsewhere:
+                message = "This store is in a shard, or is being moved. Nothing was changed. If this page stays, ask an operator."
+                result = _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
             except Unavailable as error:
                 structlog.get_logger().error("the database is unavailable", request_id=visit.request_id, **cause(error))
                 message = "The service cannot reach its database. Try again in a moment."
@@ -156,9 +163,9 @@ class PageHandler:
         if redirect is not None:
             return redirect
         if isinstance(target, Form) and target.upload:
-            await self._find_owned(visit)  # before a large body is received
+            await self._find_owned(visit, target)  # before a large body is received
         values = await self._read_form(visit, target) if isinstance(target, Form) else {}
-        await self._find_owned(visit)
+        await self._find_owned(visit, target)
         if not visit.may(target.right):
             raise PageError(403, *_NOT_ALLOWED[target.right])
         if isinstance(target, Page):
@@ -197,7 +204,7 @@ class PageHandler:
         check_token(values)
         return values
 
-    async def _find_owned(self, visit: Visit) -> None:
+    async def _find_owned(self, visit: Visit, target: Page | Form) -> None:
         """Look up the app and the store in the path together with the account's role, before any handler runs."""
         params = visit.request.path_params
         for value in params.values():
@@ -214,6 +221,15 @@ class PageHandler:
             if store is None:
                 raise not_found()
             visit.store = store
+            if self._db.fenced and self._shards is not None and (isinstance(target, Page) or target.in_shard):
+                await self._open_shard(visit, self._shards)
+
+    async def _open_shard(self, visit: Visit, shards: Shards) -> None:
+        """Serve the pages of a store from its shard. The directory has checked the account's role; the shard has the figures."""
+        found = await STORE_BY_HANDLE.one(self._db, visit.store.handle)
+        visit.db = await shards.database(found.shard)
+        store = await owned_store(visit.db, visit.me.account_id, visit.store.handle)
+        visit.store = msgspec.structs.replace(store, role=visit.store.role) if store is not None else visit.store
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
         """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
@@ -223,7 +239,7 @@ class PageHandler:
             has_fields = bool(msgspec.structs.fields(form.fields))
             result = await (form.handler(visit, fields) if has_fields else form.handler(visit))
             for store_id in visit.changed_stores:
-                self._committed(store_id)
+                self._committed(visit.db)(store_id)
             return await self._kept(visit, result, form.page) if isinstance(result, View) else result
         except FormError as error:
             faults, status = error.faults, error.status

@@ -88,6 +88,7 @@ class Form(msgspec.Struct, frozen=True):
     fields: type[msgspec.Struct]
     page: Page
     upload: bool = False  # whether the form may contain a file
+    in_shard: bool = False  # it writes only tables of its store, so it works where the store is
 
     @property
     def audience(self) -> Audience:
@@ -128,6 +129,7 @@ class Pages:
         right: Right | None = None,
         name: str = "",
         upload: bool = False,
+        in_shard: bool = False,
     ) -> Callable[[Handler], Handler]:
         """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields.
 
@@ -140,7 +142,9 @@ class Pages:
         def declare(handler: Handler) -> Handler:
             hints = get_type_hints(handler, include_extras=True)
             fields: type[msgspec.Struct] = hints.get("form", NoFields)
-            self.forms.append(Form(name or handler.__name__, f"{ROOT}{path}", needed, handler, fields, page, upload))
+            self.forms.append(
+                Form(name or handler.__name__, f"{ROOT}{path}", needed, handler, fields, page, upload, in_shard)
+            )
             return handler
 
         return declare

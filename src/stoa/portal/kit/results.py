@@ -45,7 +45,7 @@ async def keep(visit: Visit, result: Result) -> str:
     token, path = secrets.token_urlsafe(16), visit.request.scope["path"]
     page = Cipher(visit.by.key).encrypt(msgspec.json.encode(result).decode(), *_COLUMN, visit.me.account_id)
     hashes = (keyed_hash(visit.by.key, token), keyed_hash(visit.by.key, visit.session))
-    await KEEP_RESULT.run(visit.db, *hashes, path, page, SHOWS, SECONDS)
+    await KEEP_RESULT.run(visit.directory, *hashes, path, page, SHOWS, SECONDS)
     return f"{path}?{PARAMETER}={token}"
 
 
@@ -53,7 +53,7 @@ async def show(visit: Visit) -> Result | None:
     """Return the result that the URL names, unless it was shown often enough or is too old."""
     keys, path = visit.by.key, visit.request.scope["path"]
     hashes = (keyed_hashes(keys, visit.query(PARAMETER)), keyed_hashes(keys, visit.session))
-    page = await SHOW_RESULT.maybe(visit.db, *hashes, path)
+    page = await SHOW_RESULT.maybe(visit.directory, *hashes, path)
     if page is None:
         return None
     try:

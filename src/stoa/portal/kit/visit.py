@@ -36,7 +36,8 @@ class Visit:
 
     def __init__(self, request: Request, db: Database, settings: Settings, key: Keys, request_id: str) -> None:
         self.request = request
-        self.db = db
+        self.directory = db  # for what belongs to the account
+        self.db = db  # the database of the store in the path, if there is one
         self.settings = settings
         self.request_id = request_id
         self.cookies = Cookies(request, settings)

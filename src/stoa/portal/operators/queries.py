@@ -70,6 +70,7 @@ STORES = Query(
           FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
          ORDER BY s.id DESC""",
     unbound=_OPERATOR,
+    over="shards",
 )
 
 
@@ -98,6 +99,7 @@ APPS = Query(
                coalesce(i.stores, 0) AS stores, a.created_at
           FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC""",
     unbound=_OPERATOR,
+    over="shards",
 )
 
 
@@ -206,4 +208,5 @@ OVERDUE_CHORES = Query(
               SELECT report_expires_at AS at FROM imports
                WHERE NOT expired AND report_expires_at < now() LIMIT 10000) t""",
     unbound=_SERVICE,
+    over="shards",
 )

@@ -59,7 +59,7 @@ async def store_customers(visit: Visit) -> View:
     return View("stores/customers.html", {"customers": customers, "sorts": _SORTS, "query": visit.query_string})
 
 
-@pages.form("/stores/{handle}/customers/export", on=store_customers)
+@pages.form("/stores/{handle}/customers/export", on=store_customers, in_shard=True)
 async def export_customers(visit: Visit) -> StreamingResponse:
     return await export_list(visit, Export("customers", CUSTOMER_LIST, _SORTS, _FILTERS, CUSTOMER_COLUMNS))
 
@@ -83,7 +83,7 @@ async def store_customer(visit: Visit) -> View:
     return View("stores/customer.html", context)
 
 
-@pages.form("/stores/{handle}/customers/{customer_id:int}/metadata", on=store_customer)
+@pages.form("/stores/{handle}/customers/{customer_id:int}/metadata", on=store_customer, in_shard=True)
 async def change_customer_metadata(visit: Visit, form: MetadataForm) -> Redirect:
     customer_id = visit.path_param("customer_id")
 

@@ -51,7 +51,7 @@ async def new_import(visit: Visit) -> View:
     return View("stores/new_import.html", {"keys": keys})
 
 
-@pages.form("/stores/{handle}/import", on=new_import, upload=True)
+@pages.form("/stores/{handle}/import", on=new_import, upload=True, in_shard=True)
 async def upload_import(visit: Visit, form: UploadForm) -> Redirect:
     of = next((each for each in IMPORTABLE if each.resource == form.resource), None)
     if of is None:
@@ -95,7 +95,7 @@ def _options(form: UploadForm, of: Importable) -> Options:
         raise FormError({"": "Select one of the options."}) from error
 
 
-@pages.form("/stores/{handle}/imports/{import_id}/start", on=store_import)
+@pages.form("/stores/{handle}/imports/{import_id}/start", on=store_import, in_shard=True)
 async def start_checked_import(visit: Visit, form: OnceForm) -> Redirect:
     checked = await find_job(visit)
     options = options_of(checked)
@@ -111,7 +111,7 @@ async def start_checked_import(visit: Visit, form: OnceForm) -> Redirect:
     )
 
 
-@pages.form("/stores/{handle}/imports/{import_id}/cancel", on=store_import)
+@pages.form("/stores/{handle}/imports/{import_id}/cancel", on=store_import, in_shard=True)
 async def cancel_running_import(visit: Visit, form: OnceForm) -> Redirect:
     job = await find_job(visit)
 

@@ -65,7 +65,7 @@ async def fix_import(visit: Visit) -> PageResponse:
     return View("stores/fix_import.html", context)
 
 
-@pages.form("/stores/{handle}/imports/{import_id}/fix", on=fix_import)
+@pages.form("/stores/{handle}/imports/{import_id}/fix", on=fix_import, in_shard=True)
 async def check_corrected_rows(visit: Visit, form: RowsForm) -> Redirect:
     job = await find_job(visit)
     if not await correctable(visit, job):

@@ -56,7 +56,7 @@ async def store_locations(visit: Visit) -> View:
     return View("stores/locations.html", {"locations": found, "after_default": AFTER_DEFAULT})
 
 
-@pages.form("/stores/{handle}/locations", on=store_locations)
+@pages.form("/stores/{handle}/locations", on=store_locations, in_shard=True)
 async def create_location(visit: Visit, form: NewLocationForm) -> Redirect:
     try:
         await add_location(visit.by, visit.store.handle, form.code, form.name, form.address, form.priority)
@@ -72,7 +72,7 @@ async def store_location(visit: Visit) -> View:
     return View("stores/location.html", {"location": await _location(visit)})
 
 
-@pages.form("/stores/{handle}/locations/{location_code}", on=store_location)
+@pages.form("/stores/{handle}/locations/{location_code}", on=store_location, in_shard=True)
 async def change_location(visit: Visit, form: LocationForm) -> Redirect:
     location = await _location(visit)
     try:
@@ -82,7 +82,7 @@ async def change_location(visit: Visit, form: LocationForm) -> Redirect:
     return _back(visit, "Saved. The change takes effect within a second.")
 
 
-@pages.form("/stores/{handle}/locations/{location_code}/deactivate", on=store_location)
+@pages.form("/stores/{handle}/locations/{location_code}/deactivate", on=store_location, in_shard=True)
 async def close_location(visit: Visit) -> Redirect:
     location = await _location(visit)
     try:
@@ -92,7 +92,7 @@ async def close_location(visit: Visit) -> Redirect:
     return _back(visit, f"{location.name} is inactive.")
 
 
-@pages.form("/stores/{handle}/locations/{location_code}/activate", on=store_location)
+@pages.form("/stores/{handle}/locations/{location_code}/activate", on=store_location, in_shard=True)
 async def open_location(visit: Visit) -> Redirect:
     location = await _location(visit)
     await activate_location(visit.by, visit.store.handle, location.code)

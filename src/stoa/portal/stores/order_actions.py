@@ -86,7 +86,7 @@ def _lines(visit: Visit, order: Order, action: Action) -> Slice:
     return paginate(visit, [pair for pair in taken if pair[1] > 0], "lines", _LINES_PER_FORM)
 
 
-@pages.form("/stores/{handle}/orders/{order_id:int}/{action}", on=order_action)
+@pages.form("/stores/{handle}/orders/{order_id:int}/{action}", on=order_action, in_shard=True)
 async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
     """Change the order; a refund is carried out only with the amount that the page showed, and otherwise shows it."""
     action, order_id = _action(visit), visit.path_param("order_id")
@@ -123,7 +123,7 @@ def _refunded(answer: One[Order]) -> str:
     return str(msgspec.json.decode(answer.doc, type=Order).refunds[-1].amount)
 
 
-@pages.form("/stores/{handle}/orders/{order_id:int}", on=store_order)
+@pages.form("/stores/{handle}/orders/{order_id:int}", on=store_order, in_shard=True)
 async def comment_on_order(visit: Visit, form: CommentForm) -> Redirect:
     order_id = visit.path_param("order_id")
 
@@ -147,7 +147,7 @@ def _url(visit: Visit) -> str:
     return f"{ROOT}/stores/{visit.store.handle}/orders/{visit.path_param('order_id')}"
 
 
-@pages.form("/stores/{handle}/order-metadata/{order_id:int}", on=store_order)
+@pages.form("/stores/{handle}/order-metadata/{order_id:int}", on=store_order, in_shard=True)
 async def change_order_metadata(visit: Visit, form: MetadataForm) -> Redirect:
     order_id = visit.path_param("order_id")
 

@@ -100,7 +100,7 @@ async def edit_product(visit: Visit) -> View:
     return View("stores/edit_product.html", context)
 
 
-@pages.form("/stores/{handle}/products/{product_id:int}/edit", on=edit_product)
+@pages.form("/stores/{handle}/products/{product_id:int}/edit", on=edit_product, in_shard=True)
 async def change_product(visit: Visit, form: ProductForm) -> Redirect:
     product_id = visit.path_param("product_id")
     fields = fields_of(form, "/items/0/data") | {
@@ -134,7 +134,7 @@ async def _set_stock(call: Call, levels: list[dict[str, Any]]) -> None:
         raise
 
 
-@pages.form("/stores/{handle}/products/{product_id:int}/metadata", on=edit_product)
+@pages.form("/stores/{handle}/products/{product_id:int}/metadata", on=edit_product, in_shard=True)
 async def change_product_metadata(visit: Visit, form: MetadataForm) -> Redirect:
     product_id = visit.path_param("product_id")
 
@@ -150,7 +150,7 @@ async def change_product_metadata(visit: Visit, form: MetadataForm) -> Redirect:
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
 
 
-@pages.form("/stores/{handle}/products/{product_id:int}/stock", on=edit_product)
+@pages.form("/stores/{handle}/products/{product_id:int}/stock", on=edit_product, in_shard=True)
 async def change_stock(visit: Visit, form: StockForm) -> Redirect:
     product_id = visit.path_param("product_id")
     if not form.quantities:

@@ -21,7 +21,7 @@ class SavedFilterForm(msgspec.Struct):
 
 
 # A viewer saves filters too: they belong to the person, and change nothing in the store.
-@pages.form("/stores/{handle}/orders/filters", on=store_orders, right=Right.VIEW)
+@pages.form("/stores/{handle}/orders/filters", on=store_orders, right=Right.VIEW, in_shard=True)
 async def save_filter(visit: Visit, form: SavedFilterForm) -> Redirect:
     orders = await list_view(visit, ORDER_LIST, sorts=ORDER_SORTS, offered=SAVED, rows=1)
     if orders.fault:
@@ -35,7 +35,7 @@ async def save_filter(visit: Visit, form: SavedFilterForm) -> Redirect:
     return Redirect(f"{_url(visit)}{tab.query}", f"Saved as “{tab.label}”.")
 
 
-@pages.form("/stores/{handle}/orders/filters/remove", on=store_orders, right=Right.VIEW)
+@pages.form("/stores/{handle}/orders/filters/remove", on=store_orders, right=Right.VIEW, in_shard=True)
 async def remove_filter(visit: Visit, form: SavedFilterForm) -> Redirect:
     await FORGET_FILTER.maybe(visit.db, visit.store.id, visit.me.account_id, form.name)
     return Redirect(_url(visit), f"“{form.name}” is removed.")

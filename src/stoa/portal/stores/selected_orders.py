@@ -53,7 +53,7 @@ class PickedLine(msgspec.Struct):
     orders: list[tuple[int, int]]  # number and units
 
 
-@pages.form("/stores/{handle}/orders/selected", on=store_orders)
+@pages.form("/stores/{handle}/orders/selected", on=store_orders, in_shard=True)
 async def select_orders(visit: Visit, form: SelectionForm) -> Redirect | StreamingResponse:
     ids = _ids(form.ids)
     if not ids:
@@ -77,7 +77,7 @@ async def ship_page(visit: Visit) -> View:
     return View("stores/ship_orders.html", context)
 
 
-@pages.form("/stores/{handle}/orders/ship", on=ship_page)
+@pages.form("/stores/{handle}/orders/ship", on=ship_page, in_shard=True)
 async def ship_orders(visit: Visit, form: ShipForm) -> Redirect:
     """Ship all of the orders, or none if one of them has changed since the page showed it."""
     versions = {order_id: whole(form.versions[str(order_id)]) for order_id in sorted(_ids(list(form.versions)))}

@@ -78,7 +78,7 @@ async def reopen(visit: Visit) -> Redirect:
     return _back(visit, f"{store.name} is open again.")
 
 
-@pages.form("/stores/{handle}/export", on=store_settings, right=Right.OWN, name="export_store")
+@pages.form("/stores/{handle}/export", on=store_settings, right=Right.OWN, name="export_store", in_shard=True)
 async def export(visit: Visit) -> StreamingResponse:
     store = await find_store(visit.db, visit.store.handle)
     await record_export(visit.by, store)

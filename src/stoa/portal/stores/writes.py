@@ -73,7 +73,7 @@ async def carry_out(visit: Visit, form: OnceForm, change: Change, work: Callable
         return True
 
     async with refusals_as_faults(change.fields):
-        if not await visit.db.in_transaction(once):
+        if not await visit.db.in_transaction(once, call.store_id):
             return False
     visit.changed_stores.add(call.store_id)
     return True

@@ -253,4 +253,5 @@ LAST_SEQUENCES = Query(
     """SELECT webhook_id, next_sequence - 1 AS last_sequence FROM lanes
         WHERE store_id = ANY ($1::bigint[]) AND webhook_id = ANY ($2::bigint[])""",
     unbound="one query serves the waiting feeds of all stores",
+    over="shard",
 )

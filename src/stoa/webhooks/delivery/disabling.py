@@ -58,7 +58,7 @@ async def _report(
     database: Database, store_id: int, webhook_id: int, change: HealthChange, failing_since: datetime | None
 ) -> None:
     request_id = new_id("req")
-    async with database.transaction() as db:
+    async with database.transaction(store_id) as db:
         kind: type[Event] = WebhookFailing
         changes = {"health": ("healthy", "failing")}
         if change.disable is None:

@@ -58,6 +58,7 @@ FAILING_RECEIVERS = Query(
     FailingReceiver,
     f"{_SELECT} WHERE l.breaker = 'open' ORDER BY l.failing_since LIMIT {MAX_LISTED}",
     unbound="the health of the service belongs to no store",
+    over="shards",
 )
 FAILING_OF_APPS = Query(
     FailingReceiver,
@@ -65,4 +66,5 @@ FAILING_OF_APPS = Query(
                         AND (w.status = 'disabled' OR l.breaker = 'open')
         ORDER BY l.failing_since NULLS LAST LIMIT {MAX_LISTED}""",
     unbound="it finds the failing subscriptions of an account's apps, by the apps",
+    over="shards",
 )

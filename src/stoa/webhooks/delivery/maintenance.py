@@ -8,9 +8,9 @@ _ALL_STORES = "maintenance covers all stores"
 _HOT_TABLES = ("lanes", "pending_deliveries", "events_unrouted", "routing_leases")
 _MAX_DEAD_ROWS = 5_000
 
-WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes(make_interval(secs => $1))", unbound=_ALL_STORES)
-DELETE_EXPIRED = Query(int, "SELECT delete_expired_deliveries($1, 20000)", unbound=_ALL_STORES)
-DELETE_ENDED = Query(int, "SELECT delete_ended_subscriptions()", unbound=_ALL_STORES)
+WAKE_STALLED = Query(int, "SELECT wake_stalled_lanes(make_interval(secs => $1))", unbound=_ALL_STORES, over="shard")
+DELETE_EXPIRED = Query(int, "SELECT delete_expired_deliveries($1, 20000)", unbound=_ALL_STORES, over="shard")
+DELETE_ENDED = Query(int, "SELECT delete_ended_subscriptions()", unbound=_ALL_STORES, over="shard")
 CREATE_PARTITIONS = Query(
     int,
     """SELECT count(*) FROM unnest(ARRAY['events', 'deliveries']) AS t (name), generate_series(-1, 7) AS d
@@ -26,7 +26,9 @@ OLDEST_EXPIRED_PARTITION = Query(
     unbound=_ALL_STORES,
 )
 DELETE_OLD_HOURS = Command(
-    "DELETE FROM delivery_hours WHERE hour < now() - make_interval(days => $1::integer)", unbound=_ALL_STORES
+    "DELETE FROM delivery_hours WHERE hour < now() - make_interval(days => $1::integer)",
+    unbound=_ALL_STORES,
+    over="shard",
 )
 # A longer lease is from before the clock was set back.
 END_FUTURE_LEASES = Command(

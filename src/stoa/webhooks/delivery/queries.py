@@ -147,17 +147,20 @@ SKIP_UNSUBSCRIBED = Query(
     WaitingEvents,
     "SELECT store_id, subscribed, count FROM skip_unsubscribed_events(current_date, $1)",
     unbound=_ALL_STORES,
+    over="shard",
 )
 TAKE_EVENTS = Query(
     AddressedEvent,
     "SELECT * FROM take_events($1::smallint[], $2, $3, $4, $5, make_interval(secs => $6), $7::bigint[], $8)",
     unbound=_ALL_STORES,
+    over="shard",
 )
 ROUTE_EVENTS = Query(
     Lane,
     """SELECT * FROM route_events(current_date, $1, $2, $3, make_interval(secs => $4), make_interval(secs => $5),
                                   $6::json, $7::json, $8::json)""",
     unbound=_ALL_STORES,
+    over="shard",
 )
 RELEASE_BUCKETS = Command(
     "UPDATE routing_leases SET holder = '', until = clock_timestamp() WHERE holder = $1",
@@ -267,19 +270,24 @@ DUE_BUCKETS = Query(
     int,
     "SELECT due_buckets() AS bucket",
     unbound=_ALL_STORES,
+    over="shard",
 )
 LEASE_LANES = Query(
     Lane,
     "SELECT * FROM lease_lanes($1::smallint[], $2, $3, make_interval(secs => $4), make_interval(secs => $5))",
     unbound=_ALL_STORES,
+    over="shard",
 )
-DUE_DELIVERIES = Query(PendingDelivery, "SELECT * FROM due_deliveries($1::json)", unbound=_ALL_STORES)
-RENEW_LEASES = Query(int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES)
+DUE_DELIVERIES = Query(PendingDelivery, "SELECT * FROM due_deliveries($1::json)", unbound=_ALL_STORES, over="shard")
+RENEW_LEASES = Query(
+    int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES, over="shard"
+)
 SETTLE = Query(
     SettledLane,
     """SELECT lane, state
          FROM settle_deliveries($1, make_interval(secs => $2), make_interval(secs => $3), $4::json, $5::json)""",
     unbound=_ALL_STORES,
+    over="shard",
 )
 NOW = Query(datetime, "SELECT clock_timestamp()", unbound="the time has no store")
 
@@ -336,4 +344,5 @@ BACKLOG = Query(
               q.receivers
          FROM unrouted u CROSS JOIN queued q""",
     unbound=_ALL_STORES,
+    over="shard",
 )

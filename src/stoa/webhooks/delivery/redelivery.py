@@ -34,6 +34,7 @@ DUE = Query(
     DueJob,
     "SELECT store_id, id FROM due_redeliveries()",
     unbound="workers take the jobs of all stores",
+    over="shard",
 )
 # The row lock lasts until the slice is committed, so that two workers never queue the same slice.
 TAKE = Query(
@@ -69,7 +70,7 @@ async def requeue_next_slice(database: Database) -> int | None:
 
 
 async def _requeue_slice(database: Database, due: DueJob) -> bool:
-    async with database.transaction() as db:
+    async with database.transaction(due.store_id) as db:
         job = await TAKE.maybe(db, due.store_id, due.id)
         if job is None:
             return False

@@ -3,5 +3,6 @@
 CREATE FUNCTION due_buckets() RETURNS SETOF smallint
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-    RETURN QUERY SELECT DISTINCT (l.store_id % 64)::smallint FROM lanes l WHERE l.due_at <= clock_timestamp();
+    RETURN QUERY SELECT DISTINCT (l.store_id % 64)::smallint FROM lanes l WHERE l.due_at <= clock_timestamp()
+                    AND NOT store_has_left(l.store_id);
 END $$;

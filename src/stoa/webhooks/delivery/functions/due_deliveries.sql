@@ -18,7 +18,7 @@ BEGIN
       FROM json_to_recordset(in_lanes) AS t (store_id bigint, webhook_id bigint, max_deliveries integer, probe boolean)
            CROSS JOIN LATERAL (
            SELECT q.* FROM pending_deliveries q
-            WHERE q.store_id = t.store_id AND q.webhook_id = t.webhook_id
+            WHERE q.store_id = t.store_id AND q.webhook_id = t.webhook_id AND NOT store_has_left(t.store_id)
               AND q.due_at <= CASE WHEN t.probe THEN 'infinity' ELSE moment END
             ORDER BY q.due_at, q.sequence LIMIT t.max_deliveries) p
            LEFT JOIN events e ON e.store_id = p.store_id AND e.id = p.event_id AND e.routed_on = p.event_day;

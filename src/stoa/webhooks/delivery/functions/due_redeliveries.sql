@@ -5,5 +5,6 @@ LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY SELECT r.store_id, r.id FROM redeliveries r WHERE r.finished_at IS NULL AND r.due_at <= now()
+                    AND NOT store_has_left(r.store_id)
                   ORDER BY r.due_at LIMIT 10;
 END $$;

@@ -20,6 +20,7 @@ BEGIN
         SELECT d.store_id, d.webhook_id
           FROM unnest(in_buckets) WITH ORDINALITY AS b (bucket, n) CROSS JOIN LATERAL (
                SELECT x.store_id, x.webhook_id FROM lanes x WHERE x.store_id % 64 = b.bucket AND x.due_at <= moment
+                   AND NOT store_has_left(x.store_id)
                    AND (in_owner LIKE 'managed-%' OR NOT EXISTS (
                         SELECT FROM webhooks w WHERE w.store_id = x.store_id AND w.id = x.webhook_id AND w.managed_by IS NOT NULL))
                 ORDER BY x.due_at LIMIT in_limit FOR UPDATE SKIP LOCKED) d

@@ -14,7 +14,7 @@ BEGIN
         SELECT l.store_id, l.webhook_id, l.epoch
           FROM json_to_recordset(in_lanes) AS t (store_id bigint, webhook_id bigint, epoch bigint)
                JOIN lanes l ON l.store_id = t.store_id AND l.webhook_id = t.webhook_id
-         WHERE l.owner = in_owner AND l.epoch = t.epoch),
+         WHERE l.owner = in_owner AND l.epoch = t.epoch AND NOT store_has_left(l.store_id)),
     unlocked AS MATERIALIZED (
         SELECT l.store_id, l.webhook_id
           FROM leased t JOIN lanes l ON l.store_id = t.store_id AND l.webhook_id = t.webhook_id

@@ -3,7 +3,8 @@
 -- returns those. in_lanes names each lane of in_deliveries once; a delivery is blocked if an earlier one of the same call has its
 -- ordering key.
 -- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
--- under in_token and each event is still unrouted. The leases end with the call.
+-- under in_token and each event is still unrouted. The leases end with the call. Routing numbers the deliveries of a feed, so no
+-- store may move while it is routed.
 -- A lane of a managed subscription is leased only to an owner that begins with managed-: workers of 0.3.0, which have other
 -- names, cannot sign for it.
 CREATE FUNCTION route_events(
@@ -22,6 +23,10 @@ DECLARE
     held   smallint[];  -- the leased buckets
     routed bigint;
 BEGIN
+    IF EXISTS (SELECT FROM shards) THEN
+        PERFORM enter_store(t.store_id)
+           FROM (SELECT DISTINCT e.store_id FROM json_to_recordset(in_events) AS e (store_id bigint) ORDER BY e.store_id) t;
+    END IF;
     -- Locks the leases until the commit; a router that takes them over afterwards sees these events as routed.
     WITH ended AS (
         UPDATE routing_leases l SET holder = '', until = clock_timestamp()

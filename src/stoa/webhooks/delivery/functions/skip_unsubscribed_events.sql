@@ -30,6 +30,7 @@ BEGIN
                   AND (NOT w.of_app OR e.type = ANY (w.events)) LIMIT 1), false) AS subscribed
           FROM unnest(buckets) AS m (bucket) CROSS JOIN LATERAL (
                SELECT x.store_id, x.id, x.type FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
+                  AND NOT store_has_left(x.store_id)
                 ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
          LIMIT in_limit),
     skipped AS (

@@ -22,7 +22,8 @@ BEGIN
         SELECT l.bucket FROM unnest(in_buckets) WITH ORDINALITY AS m (bucket, n) JOIN routing_leases l ON l.bucket = m.bucket
          WHERE (l.until <= moment OR l.holder = in_holder)
            AND (SELECT true FROM events e WHERE e.routed_on = 'infinity' AND e.store_id % 64 = m.bucket
-                                           AND (e.store_id = ANY (in_stores)) = in_only LIMIT 1)
+                                           AND (e.store_id = ANY (in_stores)) = in_only AND NOT store_has_left(e.store_id)
+                 LIMIT 1)
          ORDER BY m.n FOR UPDATE OF l SKIP LOCKED);
     IF buckets = '{}' THEN
         RETURN;
@@ -41,7 +42,7 @@ BEGIN
                     THEN e.data ELSE '' END, e.created_at, e.parent_version, e.app_views, e.audience
           FROM unnest(buckets) AS m (bucket) CROSS JOIN LATERAL (
                SELECT x.* FROM events x WHERE x.routed_on = 'infinity' AND x.store_id % 64 = m.bucket
-                  AND (x.store_id = ANY (in_stores)) = in_only
+                  AND (x.store_id = ANY (in_stores)) = in_only AND NOT store_has_left(x.store_id)
                 ORDER BY x.store_id % 64, x.position LIMIT in_limit) e
          LIMIT in_limit
     LOOP

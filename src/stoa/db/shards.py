@@ -1,0 +1,203 @@
+"""The databases of the service: the directory, and the shards, whose pools open when they are first used.
+
+Each shard holds all rows of some stores. The directory knows which, and the global tables are written there; logical
+replication copies them to the shards, where they are read.
+"""
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+import msgspec
+import structlog
+
+from stoa.db.errors import Unavailable, cause
+from stoa.db.pool import Database
+from stoa.db.query import Command, Query
+
+T = TypeVar("T")
+DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
+LOOK_S = 1.0  # how often a process looks for new shards
+BEAT_S = 0.25  # how often it measures the age of the copies of global tables
+_SHARDS = "a shard belongs to no store"
+
+
+class Shard(msgspec.Struct):
+    id: int
+    name: str
+    url: bytes  # encrypted
+    state: str
+
+
+class Beat(msgspec.Struct):
+    beat: int
+    age: float  # in seconds
+
+
+SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
+SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
+ARRIVED = Query(int, "SELECT beat FROM directory_beats", unbound=_SHARDS)
+BEAT = Query(
+    Beat,
+    "SELECT beat, extract(epoch FROM clock_timestamp() - beaten_at)::float8 AS age FROM directory_beats",
+    unbound=_SHARDS,
+)
+RAISE_BEAT = Command(
+    """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
+           SET beat = directory_beats.beat + 1, beaten_at = now()
+         WHERE directory_beats.beaten_at < now() - interval '200 milliseconds'""",
+    unbound=_SHARDS,
+)
+
+
+class UnknownShard(Unavailable):
+    """The directory names a shard that is not registered, or not yet."""
+
+
+class FanOut(msgspec.Struct, Generic[T]):
+    """What several databases answered, by shard, and the shards that did not answer."""
+
+    answers: dict[str, T]
+    away: list[str]
+
+
+class Shards:
+    """Gives the database of a store. With the first shard, every pool begins to fence: transactions enter their store."""
+
+    def __init__(self, directory: Database, read_url: Callable[[int, bytes], str], *, size: int = 10) -> None:
+        self.directory = directory
+        self._read_url = read_url
+        self._size = size
+        self._databases: dict[str, Database] = {}
+        self._beats: deque[tuple[int, float]] = deque(maxlen=64)  # of the directory, each with its time
+        self._copied_at: dict[str, float] = {}  # by shard: everything before this time has arrived there
+
+    @property
+    def databases(self) -> Mapping[str, Database]:
+        """Every database by the name of its shard, the directory's first."""
+        return {DIRECTORY: self.directory, **self._databases}
+
+    async def database(self, name: str) -> Database:
+        """The database of a shard."""
+        if name == DIRECTORY:
+            return self.directory
+        if name not in self._databases:
+            await self.look()
+        if name not in self._databases:
+            raise UnknownShard(f"shard {name} is not registered")
+        return self._databases[name]
+
+    async def of_store(self, store_id: int) -> Database:
+        """The database of a store, which the directory is asked for unless it holds all of them."""
+        if not self.directory.fenced:
+            return self.directory
+        return await self.database(await SHARD_OF.maybe(self.directory, store_id) or DIRECTORY)
+
+    async def urls(self) -> dict[str, str]:
+        """The URLs of the shards by name, as the directory has them now."""
+        return {shard.name: self._read_url(shard.id, shard.url) for shard in await SHARDS.all(self.directory)}
+
+    async def look(self) -> None:
+        """Open a pool for each new shard, close those that are gone, and fence as soon as there is one."""
+        urls = await self.urls()
+        for name in [name for name, database in self._databases.items() if urls.get(name) != database.url]:
+            await self._databases.pop(name).close()  # lent connections close when they are released
+        for name, url in urls.items():
+            if name not in self._databases:
+                self._databases[name] = Database(url, size=self._size)
+        if urls:
+            for database in self.databases.values():
+                database.fence()
+
+    def age(self, name: str) -> float:
+        """How many seconds old the copies of global tables can be at a shard; infinite if that is unknown."""
+        if name == DIRECTORY:
+            return 0.0
+        copied_at = self._copied_at.get(name)
+        return math.inf if copied_at is None else time.monotonic() - copied_at
+
+    async def measure(self) -> None:
+        """Note how much of what the directory committed has arrived at each shard."""
+        await RAISE_BEAT.run(self.directory)
+        asked_at = time.monotonic()
+        beat = await BEAT.maybe(self.directory)
+        if beat is not None:
+            self._beats.append((beat.beat, asked_at - beat.age))
+        arrived = await self.fan_out(ARRIVED.maybe, of=self._databases)
+        for name, newest in arrived.answers.items():
+            times = [at for number, at in self._beats if newest is not None and number <= newest]
+            if times:
+                self._copied_at[name] = max(times)
+
+    async def watch(self) -> None:
+        """Look for shards and measure their copies until canceled; a service without shards only looks."""
+        looked_at = -math.inf
+        while True:
+            try:
+                if time.monotonic() - looked_at >= LOOK_S:
+                    looked_at = time.monotonic()
+                    await self.look()
+                if self._databases:
+                    await self.measure()
+            except Exception as error:  # noqa: BLE001 - the next look may succeed
+                structlog.get_logger().warning("looking for shards failed", **cause(error))
+            await asyncio.sleep(BEAT_S if self._databases else LOOK_S)
+
+    async def fan_out(
+        self, ask: Callable[[Database], Awaitable[T]], of: Mapping[str, Database] | None = None
+    ) -> FanOut[T]:
+        """Ask every database at the same time. A database that is away is named, and the others answer."""
+        asked = self.databases if of is None else of
+        outcomes = await asyncio.gather(*(ask(database) for database in asked.values()), return_exceptions=True)
+        result = FanOut[T]({}, [])
+        for name, outcome in zip(asked, outcomes, strict=True):
+            if isinstance(outcome, Unavailable):
+                result.away.append(name)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                result.answers[name] = outcome
+        return result
+
+    async def close(self) -> None:
+        """Close the shards' connections; the directory's belong to its owner."""
+        for database in self._databases.values():
+            await database.close()
+
+
+async def run_in_shards(
+    shards: Shards,
+    stop: asyncio.Event,
+    run: Callable[[str, asyncio.Event], Awaitable[None]],
+    fence: Callable[[], None],
+) -> None:
+    """Do the same work in each shard until the stop, also in those that are added meanwhile. `run` gets the URL of a shard, and
+    an event that is set when it must end; `fence` is called as soon as there is a shard. Work that fails starts again."""
+    running: dict[tuple[str, str], tuple[asyncio.Event, asyncio.Future[None]]] = {}
+    while not stop.is_set():
+        try:
+            wanted = set((await shards.urls()).items())
+        except Exception as error:  # noqa: BLE001 - as before, until the directory is back
+            structlog.get_logger().warning("looking for shards failed", **cause(error))
+            wanted = set(running)
+        if wanted:
+            fence()
+        for key, (ending, task) in list(running.items()):
+            if task.done() or key not in wanted:
+                ending.set()
+                [outcome] = await asyncio.gather(task, return_exceptions=True)
+                if isinstance(outcome, Exception):
+                    structlog.get_logger().warning("work in a shard failed", shard=key[0], **cause(outcome))
+                del running[key]
+        for key in wanted - set(running):
+            ending = asyncio.Event()
+            running[key] = ending, asyncio.ensure_future(run(key[1], ending))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), LOOK_S)
+    for ending, _ in running.values():
+        ending.set()
+    await asyncio.gather(*(task for _, task in running.values()), return_exceptions=True)

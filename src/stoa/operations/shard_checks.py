@@ -1,0 +1,70 @@
+"""The part of `stoa doctor` that examines the shards: their schema, the replication of global tables, and moves that have not ended."""
+
+from stoa.access.encryption import Undecryptable
+from stoa.access.key_rotation import with_known_keys
+from stoa.db import migrate
+from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.pool import Database
+from stoa.db.query import Executor, Query
+from stoa.operations.finding import Finding
+from stoa.settings import Settings, existing_key, secret_key
+from stoa.shards.global_tables import replication_of
+from stoa.shards.registry import Shard, address, shards_of
+
+_SERVICE = "the doctor examines the whole service"
+_MUCH_BEHIND = 64 * 1024**2  # bytes of the log
+# The state of a move is recorded at each step; a move of a large store copies for hours, but a switch takes seconds.
+_LEFT = Query(
+    int,
+    """SELECT count(*) FROM store_moves m WHERE m.ended_at IS NULL AND NOT EXISTS (
+           SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = 7306234 AND l.objsubid = 2
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND l.objid = (m.store_id % 2147483647)::oid)""",
+    unbound=_SERVICE,
+)
+
+
+async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
+    """A line for each shard, and one for moves that nobody works on; none without shards."""
+    if existing_key(settings) is None:
+        return []
+    try:
+        shards = await shards_of(db, secret_key(await with_known_keys(db, settings)))
+    except Undecryptable as error:
+        return [Finding("shards", "problem", str(error), "Set STOA_SECRET_KEY to the key of the service.")]
+    found = [await _check_shard(db, shard) for shard in shards]
+    if left := await _LEFT.one(db):
+        action = (
+            "Run each again, or give it up with --undo: `stoa shard list` shows them. A slot keeps the log meanwhile."
+        )
+        found.append(
+            Finding("moves", "problem", f"{left} moves of stores have not ended, and no process works on them", action)
+        )
+    return found
+
+
+async def _check_shard(directory: Executor, shard: Shard) -> Finding:
+    name = f"shard {shard.name}"
+    db = Database(shard.url, size=1)
+    try:
+        version = await migrate.version(db)
+        outdated = await migrate.outdated_functions(db) if version == migrate.LATEST else 0
+        if version < migrate.LATEST or outdated:
+            detail = f"the schema is {version} of {migrate.LATEST}, and {outdated} functions are outdated"
+            return Finding(name, "problem", detail, "Run `stoa migrate`.")
+        replication = await replication_of(directory, db, shard.name)
+    except (PostgresError, Unavailable) as error:
+        action = f"Check the server at {address(shard.url)}: requests to its stores fail meanwhile."
+        return Finding(name, "problem", str(error), action)
+    finally:
+        await db.close()
+    if problem := replication.problem:
+        action = (
+            f"Look into the log of its server; `stoa shard add` with the name {shard.name} repairs what is missing."
+        )
+        return Finding(name, "problem", problem, action)
+    behind = replication.lag.bytes if replication.lag is not None else 0
+    detail = f"global tables are {behind / 1024:.0f} kB of the log behind the directory"
+    if behind > _MUCH_BEHIND:
+        return Finding(name, "warning", detail, "Check the load of its server, and the network between the two.")
+    return Finding(name, "ok", detail)

@@ -1,0 +1,91 @@
+"""What serves the stores of one database: its pool, rate limits, writes and groups; and how a request finds that of its store."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from stoa.db.pool import Database
+from stoa.db.query import Query
+from stoa.db.replica import Replica
+from stoa.db.shards import DIRECTORY, Shards
+from stoa.rest import idempotency
+from stoa.rest.call import Store
+from stoa.rest.coalescing import Coalescer
+from stoa.rest.group_commit import GroupCommit
+from stoa.rest.limits import RateLimiter
+from stoa.rest.problems import NotFound, ServiceUnavailable
+from stoa.rest.request import Access, Request
+from stoa.rest.writes import Writes
+
+PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # before the directory is asked again where a store is
+IS_HERE = Query(bool, "SELECT store_is_here($1)")
+
+Committed = Callable[[int], None]  # called with the store of each committed write
+
+
+class Backend:
+    """Serves the stores of one database."""
+
+    def __init__(
+        self,
+        database: Database,
+        encryption: idempotency.Encryption | None,
+        committed: Committed,
+        replica: Replica | None = None,
+    ) -> None:
+        self.database = database
+        self.replica = replica
+        self.limiter = RateLimiter(database, fenced=replica is not None)
+        self.writes = Writes(database, encryption, committed)
+        self.group_commit = GroupCommit(database, committed)
+        self._looks = Coalescer[int, None, bool](self._look)
+
+    async def holds(self, store_id: int) -> bool:
+        """Whether the database holds the store. Requests that ask at the same time share a statement."""
+        return await self._looks.submit(store_id, None)
+
+    async def _look(self, store_id: int, asking: Sequence[None]) -> list[bool]:
+        return [await IS_HERE.one(self.database, store_id)] * len(asking)
+
+
+class Backends:
+    """The backends of this process by shard. On one database, there is one, and no request asks for another."""
+
+    def __init__(
+        self,
+        directory: Backend,
+        access: Access,
+        shards: Shards | None,
+        encryption: idempotency.Encryption | None,
+        committed: Callable[[Database], Committed],
+    ) -> None:
+        self.directory = directory
+        self._access = access
+        self._shards = shards
+        self._encryption = encryption
+        self._committed = committed
+        self._backends: dict[str, Backend] = {}
+
+    async def of(self, store: Store) -> Backend:
+        """The backend of the shard that a store names."""
+        if store.shard == DIRECTORY or self._shards is None:
+            return self.directory
+        database = await self._shards.database(store.shard)
+        backend = self._backends.get(store.shard)
+        if backend is None or backend.database is not database:
+            backend = Backend(database, self._encryption, self._committed(database))
+            self._backends[store.shard] = backend
+        return backend
+
+    async def locate(self, request: Request, store: Store) -> tuple[Store, Backend]:
+        """The store and its backend. A read that begins after a move must not see the store as it was before, so the database
+        is asked whether it holds the store, and if not, the directory where the store is now."""
+        for pause in PAUSES_S:
+            backend = await self.of(store)
+            if await backend.holds(store.id):
+                return store, backend
+            await asyncio.sleep(pause)
+            found = await self._access.find_again(handle=request.handle, host=request.host)
+            if found is None:
+                raise NotFound("There is no store at this address.")
+            store = found
+        raise ServiceUnavailable("The store is being moved.", headers=[(b"retry-after", b"1")])

@@ -1,0 +1,113 @@
+"""The moves of stores as the directory records them: each has a state, and a store has one move at a time."""
+
+from datetime import datetime
+
+import msgspec
+
+from stoa.db.query import Command, Executor, Query
+from stoa.shards.registry import DIRECTORY, ShardRefused
+
+_OPERATOR = "an operator names the store by its handle"
+_MOVES = "a move is known by its own id"
+
+
+class Move(msgspec.Struct):
+    """A move of a store from the shard `source` to the shard `target`."""
+
+    id: int
+    store_id: int
+    source: str
+    target: str
+    state: str
+
+    @property
+    def name(self) -> str:
+        """The name of its publication and of its subscription."""
+        return f"stoa_move_{self.id}"
+
+
+class MoveStatus(msgspec.Struct):
+    """A move as an operator sees it."""
+
+    store: str
+    source: str
+    target: str
+    state: str
+    pause_ms: int | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class Residence(msgspec.Struct):
+    """A store, and the shard that holds it."""
+
+    id: int
+    shard: str
+    erasing: bool
+
+
+_SHOWN = f"coalesce(nullif(%s, ''), '{DIRECTORY}')"
+FIND_STORE = Query(
+    Residence,
+    """SELECT s.id, s.shard, EXISTS (
+                  SELECT FROM store_closures c WHERE c.store_id = s.id AND c.erase_at <= now()) AS erasing
+         FROM stores s WHERE s.handle = $1""",
+    unbound=_OPERATOR,
+)
+OPEN_MOVE = Query(
+    Move,
+    "SELECT id, store_id, source, target, state FROM store_moves WHERE store_id = $1 AND ended_at IS NULL",
+    unbound=_MOVES,
+)
+# Without a row if a move of the store has not ended, or the store is not at the source any more.
+BEGIN = Query(
+    Move,
+    """INSERT INTO store_moves (store_id, source, target)
+       SELECT s.id, s.shard, $3 FROM stores s WHERE s.id = $1 AND s.shard = $2
+           ON CONFLICT (store_id) WHERE ended_at IS NULL DO NOTHING
+       RETURNING id, store_id, source, target, state""",
+    unbound=_MOVES,
+)
+# A step of a move counts only in the state that it follows, so a mover that was given up on cannot go on.
+ADVANCE = Command("UPDATE store_moves SET state = $3 WHERE id = $1 AND state = ANY ($2::text[])", unbound=_MOVES)
+# The moment of the switch: from here on the store belongs to the target, and the move can only go on. Without a row if the store
+# was erased, or the move was undone.
+SWITCH = Query(
+    int,
+    """WITH waiting AS MATERIALIZED (
+           SELECT store_id, source, target FROM store_moves WHERE id = $1 AND state = 'switching' FOR UPDATE),
+       moved AS (
+           UPDATE stores s SET shard = w.target FROM waiting w WHERE s.id = w.store_id AND s.shard = w.source RETURNING s.id)
+       UPDATE store_moves m SET state = 'switched', switched_at = now() FROM moved WHERE m.id = $1 RETURNING m.store_id""",
+    unbound=_MOVES,
+)
+NOTE_PAUSE = Command("UPDATE store_moves SET pause_ms = $2 WHERE id = $1", unbound=_MOVES)
+END = Command("UPDATE store_moves SET state = $2, ended_at = now() WHERE id = $1 AND ended_at IS NULL", unbound=_MOVES)
+SECONDS_SINCE_SWITCH = Query(
+    float,
+    "SELECT extract(epoch FROM clock_timestamp() - switched_at)::float8 FROM store_moves WHERE id = $1",
+    unbound=_MOVES,
+)
+RECENT = Query(
+    MoveStatus,
+    f"""SELECT s.handle AS store, {_SHOWN % "m.source"} AS source, {_SHOWN % "m.target"} AS target, m.state, m.pause_ms,
+               m.created_at, m.ended_at
+          FROM store_moves m JOIN stores s ON s.id = m.store_id
+         WHERE m.ended_at IS NULL OR m.ended_at > now() - interval '1 day'
+         ORDER BY m.id DESC LIMIT 100""",
+    unbound=_MOVES,
+)
+
+
+async def find_store(directory: Executor, handle: str) -> Residence:
+    store = await FIND_STORE.maybe(directory, handle)
+    if store is None:
+        raise ShardRefused(f'there is no store "{handle}"; list the stores to see their handles')
+    return store
+
+
+async def advance(directory: Executor, move: Move, *after: str, state: str) -> None:
+    """Record the next state of a move. If another process has ended or undone it, this one stops."""
+    if not await ADVANCE.run(directory, move.id, [*after, state], state):
+        raise ShardRefused("another process has ended or undone this move; run it again")
+    move.state = state

@@ -1,0 +1,279 @@
+"""Moves a store to another shard while it is served, as steps that can be repeated after a crash and undone until the switch.
+
+The rows are copied by logical replication with a row filter, and changes follow until the store is fenced for a moment
+(`switching.py`). Nothing is tidied up when a step fails: the next run continues, or `undo` goes back.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from stoa.access import audit
+from stoa.cluster.distribution import Step
+from stoa.db.connection import Connection
+from stoa.db.query import Command, Executor, Query
+from stoa.shards import subscriptions, switching
+from stoa.shards.global_tables import Progress, no_progress, wait_for_copy
+from stoa.shards.moves import (
+    BEGIN,
+    END,
+    OPEN_MOVE,
+    SECONDS_SINCE_SWITCH,
+    Move,
+    Residence,
+    advance,
+    find_store,
+)
+from stoa.shards.registry import Shard, ShardRefused, session, transaction
+from stoa.shards.requirements import check_same_text, check_schema, check_source, check_target
+from stoa.shards.switching import Sides
+from stoa.shards.tables import erasing_steps, filtered, identify_rows, make_days, moved_tables
+from stoa.store_data.store_erasure import BATCH, delete_rows
+
+GRACE_S = 10.0  # a read that began before the switch has ended before its rows are deleted
+_PATIENCE_S = 30.0  # for the row of a new store to reach its shard
+_POLL_S = 0.1
+_MOVES = "a move is known by its own id"
+# One process at a time works on the move of a store; the lock ends with its session.
+_TRY_LOCK = Query(bool, "SELECT pg_try_advisory_lock(7306234, ($1::bigint % 2147483647)::integer)", unbound=_MOVES)
+_KNOWS_STORE = Query(bool, "SELECT EXISTS (SELECT FROM stores WHERE id = $1)", unbound=_MOVES)
+_KNOWS_SHARD = Query(bool, "SELECT EXISTS (SELECT FROM stores WHERE id = $1 AND shard = $2)", unbound=_MOVES)
+_FORGET_MARKER = Command("DELETE FROM move_markers WHERE move_id = $1", unbound=_MOVES)
+_FORGET_RESIDENCE = Command("DELETE FROM store_residence WHERE store_id = $1", unbound=_MOVES)
+
+Report = Callable[[Step], Awaitable[None]]
+
+
+async def no_report(_: Step) -> None:
+    return None
+
+
+class Ask(msgspec.Struct):
+    """What is asked: a store by its handle, the shard that it is in, and the shard that it moves to."""
+
+    store: str
+    source: Shard
+    target: Shard
+    directory: Shard
+    actor: str
+    request_id: str
+    grace_s: float
+
+
+async def plan(ask: Ask) -> list[Step]:
+    """The steps that `move` would take; refuses what it would refuse, and is empty if the store is there already."""
+    async with session(ask.directory.url) as directory:
+        store = await find_store(directory, ask.store)
+        if store.shard == ask.target.name and await OPEN_MOVE.maybe(directory, store.id) is None:
+            return []
+        async with session(ask.source.url) as source, session(ask.target.url) as target:
+            await _check(directory, source, target, ask, store)
+            tables = len(await moved_tables(source))
+    return [
+        Step(f"store {ask.store}", action)
+        for action in (
+            f"copy {tables} tables from {ask.source.shown} to {ask.target.shown}, while it is served",
+            "catch up with its changes",
+            "let its writes wait, and switch",
+            f"delete its rows in {ask.source.shown}",
+        )
+    ]
+
+
+@asynccontextmanager
+async def _opened(ask: Ask) -> AsyncGenerator[tuple[Sides, Residence]]:
+    """The connections of a move, and the lock that keeps every other process from it."""
+    async with (
+        session(ask.directory.url) as directory,
+        session(ask.source.url) as source,
+        session(ask.target.url) as target,
+        session(ask.source.url) as fence,
+    ):
+        store = await find_store(directory, ask.store)
+        if not await _TRY_LOCK.one(directory, store.id):
+            raise ShardRefused(f"{ask.store} is being moved by another process; wait until it has ended")
+        yield Sides(directory, source, target, fence), store
+
+
+async def move(ask: Ask, report: Report = no_report, progress: Progress = no_progress) -> Move | None:
+    """Move a store, or continue its move; returns None if it is there already."""
+    async with _opened(ask) as (sides, store):
+        found = await OPEN_MOVE.maybe(sides.directory, store.id)
+        if found is None:
+            if store.shard == ask.target.name:
+                return None
+            await _check(sides.directory, sides.source, sides.target, ask, store)
+            found = await _begin(sides.directory, ask, store)
+        if found is None or (found.source, found.target) != (ask.source.name, ask.target.name):
+            raise ShardRefused(f"{ask.store} moves elsewhere already; `stoa shard list` shows its move")
+        if found.state == "undoing":
+            raise ShardRefused(f"the move of {ask.store} is being undone; finish that with --undo first")
+        await _Mover(ask, sides, found, report, progress).run()
+        return found
+
+
+async def undo(ask: Ask, report: Report = no_report) -> Move | None:
+    """Give a move up: the store stays in its shard. Returns None if it does not move."""
+    async with _opened(ask) as (sides, store):
+        found = await OPEN_MOVE.maybe(sides.directory, store.id)
+        if found is None:
+            return None
+        if found.state == "switched":
+            raise ShardRefused(
+                f"{ask.store} is in {ask.target.shown} already, and the move only has to end: run it again without --undo, "
+                f"and then move the store back"
+            )
+        await _Mover(ask, sides, found, report, no_progress).undo()
+        return found
+
+
+async def _begin(directory: Connection, ask: Ask, store: Residence) -> Move | None:
+    """Record the move; None if another move of the store has not ended."""
+    async with transaction(directory):
+        begun = await BEGIN.maybe(directory, store.id, ask.source.name, ask.target.name)
+        if begun is not None:
+            await _note(directory, ask, "store.move_begun")
+    return begun
+
+
+async def _note(directory: Connection, ask: Ask, action: str) -> None:
+    await audit.record(
+        directory,
+        audit.SERVICE,
+        action,
+        actor=ask.actor,
+        subject=f"store:{ask.store}",
+        detail={"source": ask.source.shown, "target": ask.target.shown},
+        request_id=ask.request_id,
+    )
+
+
+async def _check(directory: Executor, source: Connection, target: Connection, ask: Ask, store: Residence) -> None:
+    """Refuse a move that cannot work."""
+    if store.shard != ask.source.name:
+        raise ShardRefused(f"{ask.store} is not in {ask.source.shown} any more; run it again")
+    if store.erasing:
+        raise ShardRefused(f"{ask.store} is being erased; it does not move")
+    if ask.target.state != "active":
+        raise ShardRefused(f"{ask.target.shown} is being drained; choose another shard")
+    for db, shard in ((source, ask.source), (target, ask.target)):
+        await check_schema(db, shard)
+        await check_same_text(directory, db, shard)
+    await check_source(source, ask.source)
+    await check_target(target, ask.target)
+
+
+class _Mover:
+    """One run of a move, from the state in which it is."""
+
+    def __init__(self, ask: Ask, sides: Sides, move: Move, report: Report, progress: Progress) -> None:
+        self._ask = ask
+        self._sides = sides
+        self._move = move
+        self._report = report
+        self._progress = progress
+
+    async def run(self) -> None:
+        move, sides = self._move, self._sides
+        if move.state == "preparing":
+            await self._prepare()
+            await advance(sides.directory, move, "preparing", state="copying")
+            await self._did("prepared")
+        if move.state == "copying":
+            await wait_for_copy(sides.target, move.name, self._progress, self._make_days)
+            # A target without statistics would choose wrong plans from the first request on.
+            await sides.target.execute(f"ANALYZE {', '.join(each.name for each in await moved_tables(sides.target))}")
+            await advance(sides.directory, move, "copying", state="switching")
+            await self._did("copied")
+        if move.state == "switching":
+            await switching.switch(sides, move, await self._slot(), self._make_days, self._did)
+        await self._finish()
+
+    async def undo(self) -> None:
+        """Let the source serve the store again, and delete what the target has of it."""
+        move, sides = self._move, self._sides
+        if move.state != "undoing":
+            async with transaction(sides.directory):
+                await advance(sides.directory, move, "preparing", "copying", "switching", state="undoing")
+                await _note(sides.directory, self._ask, "store.move_undone")
+        await self._did("stopped")
+        await switching.reopen(sides, move)
+        await self._did("reopened")
+        await self._disconnect()
+        await self._did("disconnected")
+        await self._delete_rows(sides.target)
+        await self._did("deleted")
+        await self._forget_residence(move.source)
+        await END.run(sides.directory, move.id, "undone")
+
+    async def _did(self, what: str) -> None:
+        await self._report(Step(f"store {self._ask.store}", what))
+
+    async def _slot(self) -> str:
+        """Slots are known to the whole server, so the name contains the database."""
+        return f"{self._move.name}_{await subscriptions.DATABASE_ID.one(self._sides.source)}"
+
+    async def _make_days(self) -> None:
+        await make_days(self._sides.source, self._sides.target)
+
+    async def _prepare(self) -> None:
+        move, sides, name = self._move, self._sides, self._move.name
+        # From now on the target's workers leave the rows of the store alone.
+        await switching.set_residence(sides.target, move.store_id, here=False)
+        await self._wait_for_store()
+        if not await subscriptions.has_subscription(sides.target, name):
+            await self._delete_rows(sides.target)  # of an earlier move
+        tables = await moved_tables(sides.source)
+        await identify_rows(sides.source, tables)
+        await self._make_days()
+        await subscriptions.publish(sides.source, name, filtered(tables, move.store_id, move.id))
+        await self._did("published")
+        await subscriptions.create_slot(sides.source, await self._slot())
+        await self._did("reserved")
+        await subscriptions.subscribe(sides.target, self._ask.source.url, name, await self._slot())
+
+    async def _wait_for_store(self) -> None:
+        """The rows refer to the store, so its shard must know it first."""
+        for _ in range(int(_PATIENCE_S / _POLL_S)):
+            if await _KNOWS_STORE.one(self._sides.target, self._move.store_id):
+                return
+            await asyncio.sleep(_POLL_S)
+        raise ShardRefused(
+            f"{self._ask.target.shown} does not know the store yet; `stoa shard list` shows what keeps its global tables"
+        )
+
+    async def _finish(self) -> None:
+        """After the switch: open the store if that is missing, end the replication, and delete what the source has."""
+        move, sides = self._move, self._sides
+        await switching.set_residence(sides.target, move.store_id, here=True)
+        await self._disconnect()
+        await self._did("disconnected")
+        await asyncio.sleep(max(0.0, self._ask.grace_s - await SECONDS_SINCE_SWITCH.one(sides.directory, move.id)))
+        await self._delete_rows(sides.source)
+        await self._did("deleted")
+        await self._forget_residence(move.target)
+        await END.run(sides.directory, move.id, "done")
+
+    async def _forget_residence(self, shard: str) -> None:
+        """Where replication has brought the shard of the store, the note that overrides it is not needed any more."""
+        for db in (self._sides.source, self._sides.target):
+            if await _KNOWS_SHARD.one(db, self._move.store_id, shard):
+                await _FORGET_RESIDENCE.run(db, self._move.store_id)
+
+    async def _disconnect(self) -> None:
+        move, sides = self._move, self._sides
+        await subscriptions.unsubscribe(sides.target, move.name)
+        await subscriptions.drop_slot(sides.source, await self._slot())
+        await subscriptions.unpublish(sides.source, move.name)
+        for db in (sides.source, sides.target):
+            await _FORGET_MARKER.run(db, move.id)
+
+    async def _delete_rows(self, db: Connection) -> None:
+        """Delete the rows of the store in a database that does not hold it, in batches."""
+        if await switching.is_here(db, self._move.store_id):
+            raise AssertionError("a database that holds the store keeps its rows")
+        steps = await erasing_steps(db)
+        while await delete_rows(db, self._move.store_id, BATCH, steps):
+            pass

@@ -1,0 +1,109 @@
+"""The shards that the directory knows: their names, addresses and states, and connections to them."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from stoa.access.contract import AccessRefused
+from stoa.access.encryption import Cipher, shard_url
+from stoa.db.connection import Connection, connect
+from stoa.db.errors import Unavailable
+from stoa.db.query import Command, Executor, Query
+from stoa.db.shards import SHARDS
+from stoa.secret_keys import Keys
+
+DIRECTORY = "directory"  # what people call the database whose own shard is ''
+SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
+_SERVICE = "shards belong to the service"
+
+
+class ShardRefused(AccessRefused):
+    """Something cannot be done with a shard; the message says what is missing."""
+
+
+class Shard(msgspec.Struct):
+    """A database with some of the stores. The directory's own name is empty."""
+
+    name: str
+    url: str
+    state: str = "active"
+
+    @property
+    def shown(self) -> str:
+        return self.name or DIRECTORY
+
+
+_NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
+_ADD = Command("INSERT INTO shards (id, name, url) VALUES ($1, $2, $3)", unbound=_SERVICE)
+_SET_STATE = Command("UPDATE shards SET state = $2 WHERE name = $1", unbound=_SERVICE)
+_REMOVE = Command("DELETE FROM shards WHERE name = $1", unbound=_SERVICE)
+
+
+async def shards_of(directory: Executor, keys: Keys) -> list[Shard]:
+    """The registered shards, by name, without the directory itself."""
+    cipher = Cipher(keys)
+    return [Shard(row.name, shard_url(cipher, row.id, row.url), row.state) for row in await SHARDS.all(directory)]
+
+
+def find(name: str, shards: Sequence[Shard], directory_url: str) -> Shard:
+    """A shard by the name that an operator gives; `directory` is the directory's own database."""
+    if name in ("", DIRECTORY):
+        return Shard("", directory_url)
+    found = next((shard for shard in shards if shard.name == name), None)
+    if found is None:
+        known = ", ".join([DIRECTORY, *(shard.name for shard in shards)])
+        raise ShardRefused(f'there is no shard "{name}"; choose one of {known}')
+    return found
+
+
+async def record(db: Executor, keys: Keys, name: str, url: str) -> None:
+    """Record a shard; its URL is encrypted, because it can contain a password."""
+    shard_id = await _NEXT_ID.one(db)
+    await _ADD.run(db, shard_id, name, Cipher(keys).encrypt(url, "shards", "url", 0, shard_id))
+
+
+async def set_state(db: Executor, name: str, state: str) -> None:
+    await _SET_STATE.run(db, name, state)
+
+
+async def forget(db: Executor, name: str) -> None:
+    await _REMOVE.run(db, name)
+
+
+def address(url: str) -> str:
+    """Where a URL leads to, without the login: host, port and database."""
+    parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2] or ",".join(parse_qs(parts.query).get("host", ["localhost"]))
+    return f"{hosts}{parts.path}"
+
+
+@asynccontextmanager
+async def session(url: str) -> AsyncGenerator[Connection]:
+    """A connection for work that takes as long as it needs. Its commits are durable when they return."""
+    try:
+        db = await connect(
+            url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, name=SESSION_NAME, session=True
+        )
+    except Unavailable as error:
+        raise ShardRefused(f"{address(url)}: {error}") from error
+    try:
+        await db.execute("SET synchronous_commit = on")
+        yield db
+    except BaseException:
+        db.terminate()
+        raise
+    await db.close()
+
+
+@asynccontextmanager
+async def transaction(db: Connection) -> AsyncGenerator[None]:
+    """One transaction of a session, which ends with the session if anything fails."""
+    await db.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        db.terminate()
+        raise
+    await db.execute("COMMIT")

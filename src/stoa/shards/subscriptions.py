@@ -1,0 +1,154 @@
+"""PostgreSQL's logical replication, step by step: a publication, its slot, and the subscription in another database.
+
+Each step can be repeated. The slot is created by itself, because CREATE SUBSCRIPTION would wait for its own transaction if both
+databases are on one server.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from stoa.db.connection import Connection
+from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.query import Executor, Query
+from stoa.shards.registry import ShardRefused
+
+_CATALOG = "it reads the catalog of PostgreSQL"
+_IN_USE = "55006"
+_POLL_S = 0.02
+_OWN = "s.subname = $1 AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+
+
+class Copied(msgspec.Struct):
+    """How many tables of a subscription are copied, of how many, and how often its workers failed."""
+
+    copied: int
+    tables: int
+    failures: int
+
+
+class Lag(msgspec.Struct):
+    """How far a subscriber is behind; a slot without a subscriber keeps the write-ahead log until it comes back."""
+
+    connected: bool
+    bytes: int
+
+
+DATABASE_ID = Query(int, "SELECT oid::bigint FROM pg_database WHERE datname = current_database()", unbound=_CATALOG)
+PUBLISHED = Query(str, "SELECT tablename::text FROM pg_publication_tables WHERE pubname = $1", unbound=_CATALOG)
+_HAS_PUBLICATION = Query(bool, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $1)", unbound=_CATALOG)
+_HAS_SLOT = Query(bool, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", unbound=_CATALOG)
+_HAS_SUBSCRIPTION = Query(bool, f"SELECT EXISTS (SELECT FROM pg_subscription s WHERE {_OWN})", unbound=_CATALOG)
+_CREATE_SLOT = Query(
+    str, "SELECT slot_name::text FROM pg_create_logical_replication_slot($1, 'pgoutput')", unbound=_CATALOG
+)
+_DROP_SLOT = Query(
+    str,
+    """SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots
+        WHERE slot_name = $1 AND database = current_database()""",
+    unbound=_CATALOG,
+)
+_END_SENDER = Query(
+    bool,
+    """SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots
+        WHERE slot_name = $1 AND active_pid IS NOT NULL AND database = current_database()""",
+    unbound=_CATALOG,
+)
+_COPIED = Query(
+    Copied,
+    f"""SELECT count(*) FILTER (WHERE r.srsubstate = 'r') AS copied, count(*) AS tables,
+               coalesce(max(t.apply_error_count + t.sync_error_count), 0)::bigint AS failures
+          FROM pg_subscription s JOIN pg_subscription_rel r ON r.srsubid = s.oid
+               LEFT JOIN pg_stat_subscription_stats t ON t.subid = s.oid
+         WHERE {_OWN}""",
+    unbound=_CATALOG,
+)
+_LAG = Query(
+    Lag,
+    """SELECT active AS connected,
+              greatest(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), confirmed_flush_lsn), 0)::bigint AS bytes
+         FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()""",
+    unbound=_CATALOG,
+)
+
+
+def literal(text: str) -> str:
+    """A text inside a statement that takes no parameters."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+async def has_publication(db: Executor, name: str) -> bool:
+    return await _HAS_PUBLICATION.one(db, name)
+
+
+async def has_slot(db: Executor, name: str) -> bool:
+    return await _HAS_SLOT.one(db, name)
+
+
+async def has_subscription(db: Executor, name: str) -> bool:
+    return await _HAS_SUBSCRIPTION.one(db, name)
+
+
+async def publish(source: Connection, name: str, tables: Sequence[str]) -> None:
+    """Create a publication of tables, each with its row filter if it has one."""
+    if not await has_publication(source, name):
+        options = "publish_via_partition_root = true"
+        await source.execute(f"CREATE PUBLICATION {name} FOR TABLE {', '.join(tables)} WITH ({options})")
+
+
+async def create_slot(source: Connection, slot: str) -> None:
+    """Create the slot, which keeps the changes for the subscriber; waits until transactions that run now have ended."""
+    if not await has_slot(source, slot):
+        await _CREATE_SLOT.one(source, slot)
+
+
+async def subscribe(target: Connection, source_url: str, publication: str, slot: str) -> None:
+    """Create the subscription, which has the name of the publication and begins with a copy of the tables."""
+    if await has_subscription(target, publication):
+        return
+    try:
+        await target.execute(
+            f"""CREATE SUBSCRIPTION {publication} CONNECTION {literal(source_url)} PUBLICATION {publication}
+                WITH (create_slot = false, slot_name = {literal(slot)}, streaming = on)"""
+        )
+    except PostgresError as error:
+        raise ShardRefused(
+            f"the target could not subscribe: {error}. Its server connects to the source by the URL that Stoa uses, so "
+            "that URL must work there, too"
+        ) from error
+
+
+async def copied(target: Executor, subscription: str) -> Copied:
+    return await _COPIED.one(target, subscription)
+
+
+async def lag(source: Executor, slot: str) -> Lag | None:
+    """None if the slot does not exist."""
+    return await _LAG.maybe(source, slot)
+
+
+async def unsubscribe(target: Connection, subscription: str) -> None:
+    """Drop the subscription, but not its slot, so that this works while the source is away."""
+    if await has_subscription(target, subscription):
+        await target.execute(f"ALTER SUBSCRIPTION {subscription} DISABLE")
+        await target.execute(f"ALTER SUBSCRIPTION {subscription} SET (slot_name = NONE)")
+        await target.execute(f"DROP SUBSCRIPTION {subscription}")
+
+
+async def drop_slot(source: Connection, slot: str) -> None:
+    """Drop the slot; the process that sent its changes may end a moment after the subscription."""
+    while True:
+        try:
+            await _DROP_SLOT.maybe(source, slot)
+        except PostgresError as error:
+            if sqlstate(error) != _IN_USE:
+                raise
+        else:
+            return
+        await _END_SENDER.maybe(source, slot)
+        await asyncio.sleep(_POLL_S)
+
+
+async def unpublish(source: Connection, publication: str) -> None:
+    await source.execute(f"DROP PUBLICATION IF EXISTS {publication}")

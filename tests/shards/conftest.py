@@ -1,0 +1,35 @@
+"""One server with logical replication for each test process, and on it a directory with two shards."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.support.fleet import Fleet, copied_database, replicating_server
+from tests.support.sharded import as_superuser
+
+from stoa.settings import Settings
+
+
+@pytest.fixture(scope="package")
+def replicating() -> Iterator[str]:
+    """The URL of a server whose databases can be shards. Servers of other versions can enter its folder."""
+    with tempfile.TemporaryDirectory(prefix="stoa-shards-") as folder:
+        Path(folder).chmod(0o755)
+        server = replicating_server(Path(folder) / "postgres")
+        with ThreadPoolExecutor(1) as thread:  # the template is migrated in a loop of its own
+            thread.submit(server.start).result()
+        yield as_superuser(server.dsn)
+        server.stop()
+
+
+@pytest.fixture(scope="package")
+async def fleet(replicating: str, settings: Settings) -> Fleet:
+    """A directory with the shards east and west."""
+    names = ("directory", "east", "west")
+    urls = {name: await copied_database(replicating, f"{name}_{os.getpid()}") for name in names}
+    made = Fleet(settings, urls.pop("directory"), urls)
+    await made.add_shards()
+    return made

@@ -1,0 +1,144 @@
+"""The mover is killed after each of its steps: the move is repeated and ends, or it is undone, and no row is lost or left over."""
+
+import pytest
+from tests.support.fleet import Fleet
+from tests.support.shops import Shop
+
+from stoa.cluster.distribution import Step
+from stoa.shards import moving
+from stoa.shards.registry import ShardRefused
+
+pytestmark = pytest.mark.timeout(300)
+BEFORE_THE_SWITCH = (
+    "published", "reserved", "prepared", "copied", "fenced", "closed", "replayed", "raised its ids",
+)  # fmt: skip
+STEPS = (*BEFORE_THE_SWITCH, "switched", "opened", "disconnected", "deleted")
+UNDOING = ("stopped", "reopened", "disconnected", "deleted")
+
+
+class Killed(BaseException):
+    """The process of the mover ends here; the sessions that it had end with it."""
+
+
+def killer(step: str) -> moving.Report:
+    async def report(done: Step) -> None:
+        if done.action == step:
+            raise Killed
+
+    return report
+
+
+async def kill_after(fleet: Fleet, shop: Shop, step: str) -> None:
+    with pytest.raises(Killed):
+        await moving.move(fleet.ask(shop, "east"), killer(step))
+
+
+async def leftovers(fleet: Fleet) -> dict[str, object]:
+    """What a move creates for itself, in all databases."""
+    counts = {
+        "publications": "SELECT count(*) FROM pg_publication WHERE pubname LIKE 'stoa_move%'",
+        "subscriptions": """SELECT count(*) FROM pg_subscription WHERE subname LIKE 'stoa_move%'
+                               AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())""",
+        "slots": """SELECT count(*) FROM pg_replication_slots
+                     WHERE slot_name NOT LIKE 'stoa_global%' AND database = current_database()""",
+        "markers": "SELECT count(*) FROM move_markers",
+    }
+    return {
+        f"{kind} of {shard}": count
+        for shard in fleet.shards
+        for kind, sql in counts.items()
+        if (count := await fleet.one(shard, sql))
+    }
+
+
+async def test_the_steps_of_a_move_are_known(fleet: Fleet) -> None:
+    shop = await fleet.open_shop(filled=False)
+    done: list[str] = []
+
+    async def report(step: Step) -> None:
+        done.append(step.action)
+
+    await moving.move(fleet.ask(shop, "east"), report)
+    assert done == list(STEPS)
+
+
+async def test_a_move_that_is_killed_after_every_step_ends(fleet: Fleet) -> None:
+    shop = await fleet.open_shop()
+    before = await fleet.contents("", shop)
+    for step in STEPS:
+        if step == "opened":
+            continue  # the run after the kill opens the store before its first step
+        await kill_after(fleet, shop, step)
+        if step in BEFORE_THE_SWITCH:
+            closed = BEFORE_THE_SWITCH.index(step) >= BEFORE_THE_SWITCH.index("closed")
+            assert await fleet.holders(shop) == ([] if closed else [""])
+            assert await fleet.contents("", shop) == before
+        else:
+            assert set(await fleet.holders(shop)) <= {"east"}
+            assert await fleet.contents("east", shop) == before
+    await fleet.move(shop, "east")
+    assert await fleet.holders(shop) == ["east"]
+    assert await fleet.contents("east", shop) == before
+    assert not any(count for count, _ in (await fleet.contents("", shop)).values())
+    assert await leftovers(fleet) == {}
+
+
+@pytest.mark.parametrize("step", BEFORE_THE_SWITCH)
+async def test_a_move_that_was_killed_is_undone(fleet: Fleet, step: str) -> None:
+    shop = await fleet.open_shop()
+    before = await fleet.contents("", shop)
+    await kill_after(fleet, shop, step)
+    assert await moving.undo(fleet.ask(shop, "east")) is not None
+    assert await fleet.holders(shop) == [""]
+    assert await fleet.contents("", shop) == before
+    assert not any(count for count, _ in (await fleet.contents("east", shop)).values())
+    assert await leftovers(fleet) == {}
+
+
+async def test_an_undo_that_is_killed_after_every_step_ends(fleet: Fleet) -> None:
+    shop = await fleet.open_shop()
+    before = await fleet.contents("", shop)
+    await kill_after(fleet, shop, "closed")
+    for step in UNDOING:
+        with pytest.raises(Killed):
+            await moving.undo(fleet.ask(shop, "east"), killer(step))
+        with pytest.raises(ShardRefused, match="is being undone"):
+            await moving.move(fleet.ask(shop, "east"))
+    assert await moving.undo(fleet.ask(shop, "east")) is not None
+    assert (await fleet.holders(shop), await fleet.contents("", shop)) == ([""], before)
+    assert await leftovers(fleet) == {}
+    assert await moving.undo(fleet.ask(shop, "east")) is None
+    await fleet.move(shop, "east")
+    assert (await fleet.holders(shop), await fleet.contents("east", shop)) == (["east"], before)
+
+
+@pytest.mark.parametrize("step", ["switched", "opened"])
+async def test_a_move_that_has_switched_is_not_undone(fleet: Fleet, step: str) -> None:
+    shop = await fleet.open_shop(filled=False)
+    await kill_after(fleet, shop, step)
+    with pytest.raises(ShardRefused, match="is in east already"):
+        await moving.undo(fleet.ask(shop, "east"))
+    await fleet.move(shop, "east")
+    assert await fleet.holders(shop) == ["east"]
+
+
+async def test_a_store_that_moves_does_not_move_elsewhere(fleet: Fleet) -> None:
+    shop = await fleet.open_shop(filled=False)
+    await kill_after(fleet, shop, "published")
+    with pytest.raises(ShardRefused, match="moves elsewhere already"):
+        await moving.move(fleet.ask(shop, "west"))
+    await moving.undo(fleet.ask(shop, "east"))
+
+
+async def test_one_process_at_a_time_moves_a_store(fleet: Fleet) -> None:
+    shop = await fleet.open_shop(filled=False)
+    refused: list[str] = []
+
+    async def move_again(step: Step) -> None:
+        if step.action == "prepared":
+            with pytest.raises(ShardRefused) as refusal:
+                await moving.move(fleet.ask(shop, "east"))
+            refused.append(str(refusal.value))
+
+    await moving.move(fleet.ask(shop, "east"), move_again)
+    assert refused == [f"{shop.store.handle} is being moved by another process; wait until it has ended"]

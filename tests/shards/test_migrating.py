@@ -1,0 +1,68 @@
+"""`stoa migrate` migrates the directory and its shards, and new global tables reach the shards."""
+
+import os
+
+import pytest
+from tests.support.fleet import Fleet, copied_database
+
+from stoa.db import migrate as migrations
+from stoa.db.migrate import missing
+from stoa.db.schema_files import Migration, known
+from stoa.settings import Settings
+from stoa.shards.migrating import migrate_all
+
+pytestmark = pytest.mark.timeout(300)
+KNOWN = known()
+TABLE = Migration(
+    9001,
+    "probes",
+    "CREATE TABLE probes (id bigint NOT NULL, CONSTRAINT probes_pkey PRIMARY KEY (id));\nCOMMENT ON TABLE probes IS 'global';\n",
+)
+COLUMN = Migration(9002, "column", "ALTER TABLE apps ADD COLUMN probe text NOT NULL DEFAULT 'added';\n")
+INDEX = Migration(
+    9003, "index", "-- phase: concurrently\nCREATE INDEX CONCURRENTLY IF NOT EXISTS probes_idx ON probes (id);\n"
+)
+REMOVAL = Migration(9004, "removal", "-- phase: contract\nALTER TABLE probes ADD COLUMN removed text;\n")
+
+
+@pytest.fixture(scope="module")
+async def pair(replicating: str, settings: Settings) -> Fleet:
+    """A directory with one shard, which these tests migrate further."""
+    urls = {name: await copied_database(replicating, f"{name}_{os.getpid()}_migrated") for name in ("first", "second")}
+    made = Fleet(settings, urls["first"], {"second": urls["second"]})
+    await made.add_shards()
+    return made
+
+
+async def test_every_phase_runs_everywhere_before_the_next(pair: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "known", lambda: [*KNOWN, TABLE, COLUMN, INDEX, REMOVAL])
+    done = await migrate_all(pair.directory.url, pair.settings)
+    assert [each.version for each in done] == [9001, 9002, 9003, 9004]
+    applied: list[tuple[object, str, int]] = []
+    for shard in pair.shards:
+        async with pair.connection(shard) as db:
+            assert await missing(db) == []
+            rows = await db.fetch("SELECT applied_at, version FROM schema_migrations WHERE version > 9000")
+            applied += [(at, shard, number) for at, number in rows]
+    order = [(shard, number) for _, shard, number in sorted(applied, key=lambda row: str(row[0]))]
+    # A shard is extended before the directory, and nothing is removed from it before the directory sends it no more.
+    assert order == [
+        ("second", 9001), ("second", 9002), ("", 9001), ("", 9002), ("second", 9003), ("", 9003), ("", 9004), ("second", 9004),
+    ]  # fmt: skip
+    async with pair.connection("") as directory, pair.connection("second") as shard:
+        await directory.execute("INSERT INTO probes (id) VALUES (7)")
+        while not await shard.fetch("SELECT id FROM probes WHERE id = 7"):
+            pass
+    assert await migrate_all(pair.directory.url, pair.settings) == []
+
+
+async def test_a_service_starts_while_a_shard_is_away(pair: Fleet) -> None:
+    async with pair.connection("") as directory:
+        name = await pair.one("second", "SELECT current_database()")
+        await directory.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            with pytest.raises(Exception, match="cannot be reached"):
+                await migrate_all(pair.directory.url, pair.settings)
+            assert await migrate_all(pair.directory.url, pair.settings, skip_away=True) == []
+        finally:
+            await directory.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')

@@ -1,0 +1,108 @@
+"""A running service: an operator adds a shard and moves a store to and fro, while apps write, read, and receive events."""
+
+import asyncio
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.support.fleet import copied_database
+from tests.support.receivers import Receiver
+from tests.support.service import Service
+
+from stoa.settings import Settings
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class Caller:
+    """Creates products, repeats each request until it is answered, and reads what it has created."""
+
+    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
+        self._client = client
+        self._name = name
+        self.created: list[tuple[str, int]] = []
+        self.refused: Counter[int] = Counter()
+        self.stopped = False
+
+    async def run(self) -> None:
+        while not self.stopped:
+            sku = f"{self._name}-{len(self.created)}"
+            body, key = {"name": sku, "price": "1.00", "sku": sku}, {"idempotency-key": sku}
+            answer = await self._call("POST", "/products", json=body, headers=key)
+            assert answer.status_code == 201, answer.text
+            self.created.append((sku, answer.json()["data"]["id"]))
+            read = await self._call("GET", f"/products/{self.created[-1][1]}")
+            assert (read.status_code, read.json()["data"]["sku"]) == (200, sku), "a stale read"
+
+    async def _call(self, method: str, path: str, **more: object) -> httpx.Response:
+        while True:
+            answer = await self._client.request(method, path, **more)  # pyright: ignore[reportArgumentType]
+            if answer.status_code != 503:
+                return answer
+            self.refused[503] += 1
+            await asyncio.sleep(min(float(answer.headers["retry-after"]), 0.2))
+
+    async def until(self, count: int) -> None:
+        """Wait until this many more products are created."""
+        count += len(self.created)
+        while len(self.created) < count:
+            await asyncio.sleep(0.02)
+
+
+async def stoa(service: Service, *words: str) -> str:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*service.command, "shard", *words],
+        env=service.environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+async def test_a_store_moves_while_apps_use_it(replicating: str, settings: Settings, tmp_path: Path) -> None:
+    directory = await copied_database(replicating, f"served_{os.getpid()}")
+    shard = await copied_database(replicating, f"served_{os.getpid()}_east")
+    options = {
+        "secret_key": settings.secret_key,
+        "webhook_allow": "127.0.0.0/8",
+        "log_level": "warning",
+    }
+    with Service(tmp_path, database_url=directory, workers=1, **options) as service:
+        account = await service.account("acme")
+        await stoa(service, "add", shard, "--name", "east")
+        async with Receiver() as receiver, account.client() as client:
+            hook = {"url": receiver.url, "events": ["product.created"]}
+            assert (await client.post("/webhooks", json=hook)).status_code == 201
+            callers = [Caller(client, f"c{n}") for n in range(3)]
+            tasks = [asyncio.create_task(caller.run()) for caller in callers]
+            try:
+                for place in ("east", "directory"):
+                    await callers[0].until(5)
+                    moved = await stoa(service, "move", "acme", "--to", place)
+                    assert "switched" in moved
+                    await callers[0].until(5)
+            finally:
+                for caller in callers:
+                    caller.stopped = True
+                await asyncio.gather(*tasks)
+            created = Counter(sku for caller in callers for sku, _ in caller.created)
+            listed: Counter[str] = Counter()
+            path = "/products?limit=250"
+            while path:
+                page = (await client.get(path)).json()
+                listed.update(product["sku"] for product in page["data"])
+                cursor = page["meta"]["next_cursor"]
+                path = f"/products?limit=250&cursor={cursor}" if cursor else ""
+            assert listed == created
+            for caller in callers:
+                ids = [number for _, number in caller.created]
+                assert ids == sorted(set(ids))
+            async with asyncio.timeout(120):
+                while set(created) - {each.event["data"]["sku"] for each in receiver.received}:
+                    await asyncio.sleep(0.1)
