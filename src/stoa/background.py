@@ -25,7 +25,7 @@ from stoa.orders.expiry import expire_orders
 from stoa.pictures.fetching import NAME as PICTURES
 from stoa.pictures.fetching import PictureFetcher
 from stoa.pictures.removal import NAME as UNUSED_PICTURES
-from stoa.pictures.removal import remove_unused
+from stoa.pictures.removal import OF_ERASED_STORES, remove_erased, remove_unused
 from stoa.products.collection_rollout import NAME as COLLECTIONS
 from stoa.products.collection_rollout import apply_collections
 from stoa.settings import Settings
@@ -132,6 +132,10 @@ async def _remove_unused_pictures(work: Work) -> None:
     await remove_unused(work.pools.durable, work.settings)
 
 
+async def _remove_pictures_of_erased_stores(work: Work) -> None:
+    await remove_erased(work.pools.durable, work.settings)
+
+
 async def _collect(work: Work) -> None:
     if work.directory is not None:
         while await collect(work.pools.durable, work.directory, RECEIVERS):
@@ -148,6 +152,7 @@ DUTIES = (
     Duty(COLLECTIONS, _apply_collections, every=1.0),
     Duty(PICTURES, _fetch_pictures),
     Duty(UNUSED_PICTURES, _remove_unused_pictures, every=3600.0),
+    Duty(OF_ERASED_STORES, _remove_pictures_of_erased_stores, every=3600.0, where="directory"),
     Duty("directory messages", _collect, every=0.5, where="shard"),
 )
 

@@ -20,7 +20,7 @@ from stoa.media.s3 import Bucket
 from stoa.media.storage import Storage, open_storage
 from stoa.operations.doctor import examine
 from stoa.operations.maintenance import maintain
-from stoa.pictures.removal import compare_files, remove_unused
+from stoa.pictures.removal import compare_files, remove_erased, remove_unused
 from stoa.settings import Settings, WrongSetting
 from stoa.store_data.export import export_store
 from tests.pictures.samples import opened, picture, upload
@@ -149,7 +149,7 @@ async def test_the_files_of_an_erased_store_are_removed(
     for _ in range(20):
         await maintain(db)
     assert [key async for key in storage.list_keys(f"{media_shop.store_id}/")] != []
-    await remove_unused(db, media_settings)
+    await remove_erased(db, media_settings)
     assert [key async for key in storage.list_keys(f"{media_shop.store_id}/")] == []
     [[left]] = await db.fetch("SELECT count(*) FROM erased_media WHERE store_id = $1", media_shop.store_id)
     assert left == 0

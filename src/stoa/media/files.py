@@ -29,7 +29,7 @@ class Media:
         name = name_of(secret_key(self._settings).current, store_id, decoded.sha256, decoded.extension)
         files = {key_of(name): decoded.file} | {key_of(name, w): file for w, file in decoded.smaller.items()}
         size = sum(len(file) for file in files.values())
-        await queries.CLAIM_FILE.run(db, store_id, name, decoded.width, decoded.height, size, [*decoded.smaller])
+        await queries.CLAIM_FILE.one(db, store_id, name, decoded.width, decoded.height, size, [*decoded.smaller])
         await asyncio.gather(*(self.storage.put(key, file) for key, file in files.items()))
         return Picture(self.address(name), decoded.width, decoded.height)
 

@@ -23,11 +23,7 @@ class Fetch(msgspec.Struct):
 
 
 # Committed before the file is written, so that the removal of unreferenced files waits for it.
-CLAIM_FILE = Command(
-    """INSERT INTO media_files (store_id, name, width, height, bytes, widths)
-       VALUES ($1, $2, $3, $4, $5, $6)
-           ON CONFLICT (store_id, name) DO UPDATE SET unreferenced_since = now()"""
-)
+CLAIM_FILE = Query(str, "SELECT claim_file($1, $2, $3, $4, $5, $6)::text")
 # A product is about to show these pictures.
 TOUCH_FILES = Query(
     StoredFile,
@@ -43,9 +39,12 @@ QUEUE_FETCHES = Command(
 )
 STORES_WITH_FETCHES = Query(
     int,
-    """SELECT DISTINCT f.store_id FROM picture_fetches f JOIN stores s ON s.id = f.store_id
-        WHERE f.due_at <= now() AND s.status = 'active'""",
+    """WITH due AS MATERIALIZED (
+           SELECT DISTINCT f.store_id FROM picture_fetches f JOIN stores s ON s.id = f.store_id
+            WHERE f.due_at <= now() AND s.status = 'active')
+       SELECT store_id FROM due WHERE NOT store_has_left(store_id)""",
     unbound=_ALL_STORES,
+    over="shard",
 )
 # A worker that dies leaves the image to the others when the lease has ended.
 LEASE_FETCHES = Query(
@@ -65,7 +64,13 @@ POSTPONE_FETCH = Command(
 END_FETCH = Command(
     "DELETE FROM picture_fetches WHERE store_id = $1 AND product_id = $2 AND image_id = $3 AND source_url = $4"
 )
-STORES_WITH_FILES = Query(int, "SELECT DISTINCT store_id FROM media_files", unbound=_ALL_STORES)
+STORES_WITH_FILES = Query(
+    int,
+    """WITH found AS MATERIALIZED (SELECT DISTINCT store_id FROM media_files)
+       SELECT store_id FROM found WHERE NOT store_has_left(store_id)""",
+    unbound=_ALL_STORES,
+    over="shard",
+)
 
 _SHOWN = r"/media/([1-9][0-9]*/[0-9a-f]{40}\.(?:jpg|webp))"
 _SHOWN_NAMES = f"""SELECT DISTINCT found.parts[1] AS name
@@ -101,4 +106,6 @@ NOTE_ERASED = Command(
 )
 ERASED = Query(int, "SELECT store_id FROM erased_media ORDER BY store_id LIMIT 10", unbound=_ALL_STORES)
 FORGET_ERASED = Command("DELETE FROM erased_media WHERE store_id = $1", unbound=_ALL_STORES)
-PICTURES_WAITING = Query(int, "SELECT count(*) FROM (SELECT FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES)
+PICTURES_WAITING = Query(
+    int, "SELECT count(*) FROM (SELECT FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES, over="shard"
+)

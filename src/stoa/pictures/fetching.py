@@ -81,7 +81,7 @@ class PictureFetcher:
         try:
             outcome = await self._outcome(store_id, fetch)
             if outcome is not None:
-                await self._database.in_transaction(lambda db: _settle(db, store_id, fetch, outcome))
+                await self._database.in_transaction(lambda db: _settle(db, store_id, fetch, outcome), store_id)
         except DecoderBusy:
             await self._postpone(store_id, fetch, RETRY_S[0])
         except Exception as error:  # noqa: BLE001 - one picture must not keep the others from being fetched

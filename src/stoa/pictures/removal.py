@@ -13,6 +13,7 @@ from stoa.media.storage import Storage, key_of, name_of_key, open_storage
 from stoa.settings import Settings
 
 NAME = "unused pictures"
+OF_ERASED_STORES = "pictures of erased stores"
 _AT_ONCE = 100
 
 
@@ -20,9 +21,6 @@ async def remove_unused(database: Database, settings: Settings) -> int:
     """Remove the pictures that no product has shown for some days; returns their number."""
     storage = open_storage(settings)
     try:
-        for store_id in await queries.ERASED.all(database.autocommit):
-            await storage.delete_all(f"{store_id}/")
-            await queries.FORGET_ERASED.run(database.autocommit, store_id)
         removed = 0
         for store_id in await queries.STORES_WITH_FILES.all(database.autocommit):
             await queries.MARK_FILES.run(database.autocommit, store_id)
@@ -33,9 +31,20 @@ async def remove_unused(database: Database, settings: Settings) -> int:
         await storage.close()
 
 
+async def remove_erased(database: Database, settings: Settings) -> None:
+    """Remove the files of erased stores."""
+    storage = open_storage(settings)
+    try:
+        for store_id in await queries.ERASED.all(database.autocommit):
+            await storage.delete_all(f"{store_id}/")
+            await queries.FORGET_ERASED.run(database.autocommit, store_id)
+    finally:
+        await storage.close()
+
+
 async def _remove_some(database: Database, storage: Storage, store_id: int, days: int) -> int:
     """Remove some files while their rows are locked: an upload of the same picture waits, and writes the file again."""
-    async with database.transaction() as db:
+    async with database.transaction(store_id) as db:
         found = await queries.LOCK_REMOVABLE.all(db, store_id, days, _AT_ONCE)
         keys = [key_of(each.name, width) for each in found for width in (*each.widths, None)]
         await asyncio.gather(*(storage.delete(key) for key in keys))

@@ -59,8 +59,9 @@ IS_APPLIED = Query(
 DUE_STORES = Query(
     int,
     """SELECT r.store_id FROM collection_revisions r JOIN collection_scans s ON s.store_id = r.store_id
-        WHERE s.applied < r.revision ORDER BY r.store_id""",
+        WHERE s.applied < r.revision AND NOT store_has_left(r.store_id) ORDER BY r.store_id""",
     unbound="the background worker applies the rules of all stores",
+    over="shard",
 )
 
 

@@ -85,7 +85,7 @@ async def _apply_batch(database: Database, store_id: int, batch: int) -> int | N
             await queries.FINISH.run(db, store_id, revision)
         return changed
 
-    return await database.in_transaction(work)
+    return await database.in_transaction(work, store_id)
 
 
 async def _save(db: Executor, store_id: int, stale: list[int]) -> int:

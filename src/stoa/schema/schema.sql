@@ -480,6 +480,32 @@ CREATE TABLE deploy_tokens (
 CREATE INDEX deploy_tokens_app_idx ON deploy_tokens (app_id);
 COMMENT ON TABLE deploy_tokens IS 'global';
 
+CREATE TABLE directory_beats (
+    id        smallint DEFAULT 1 NOT NULL,
+    beat      bigint DEFAULT 0 NOT NULL,
+    beaten_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_beats_pkey PRIMARY KEY (id),
+    CONSTRAINT directory_beats_one_check CHECK (id = 1)
+);
+COMMENT ON TABLE directory_beats IS 'global';
+
+CREATE TABLE directory_inbox (
+    id          text NOT NULL,
+    received_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_inbox_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE directory_inbox IS 'local';
+
+CREATE TABLE directory_outbox (
+    position   bigint DEFAULT nextval('directory_message_positions'::regclass) NOT NULL,
+    id         text DEFAULT (gen_random_uuid())::text NOT NULL,
+    kind       text NOT NULL,
+    content    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT directory_outbox_pkey PRIMARY KEY ("position")
+);
+COMMENT ON TABLE directory_outbox IS 'local';
+
 CREATE TABLE erased_media (
     store_id bigint NOT NULL,
     CONSTRAINT erased_media_pkey PRIMARY KEY (store_id)
@@ -779,6 +805,13 @@ CREATE TABLE media_files (
     CONSTRAINT media_files_pkey PRIMARY KEY (store_id, name)
 );
 COMMENT ON TABLE media_files IS 'store';
+
+CREATE TABLE move_markers (
+    move_id bigint NOT NULL,
+    token   bigint NOT NULL,
+    CONSTRAINT move_markers_pkey PRIMARY KEY (move_id)
+);
+COMMENT ON TABLE move_markers IS 'local';
 
 CREATE TABLE notification_preferences (
     account_id bigint NOT NULL,

@@ -59,7 +59,7 @@ async def store_collections(visit: Visit) -> View:
     return View("stores/collections.html", {"collections": found})
 
 
-@pages.form("/stores/{handle}/collections", on=store_collections)
+@pages.form("/stores/{handle}/collections", on=store_collections, in_shard=True)
 async def create_collection(visit: Visit, form: NewCollectionForm) -> Redirect:
     try:
         await changes.create_collection(visit.by, visit.store.handle, form.handle, Details(form.title))
@@ -90,7 +90,7 @@ async def store_collection(visit: Visit) -> View:
     return View("stores/collection.html", context)
 
 
-@pages.form("/stores/{handle}/collections/{collection}", on=store_collection)
+@pages.form("/stores/{handle}/collections/{collection}", on=store_collection, in_shard=True)
 async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
     collection = await _collection(visit)
     numbers = [number for number in form.rule_fields if number in form.rule_values]
@@ -117,7 +117,7 @@ async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
     return Redirect(_url(visit, collection.handle), "Saved.")
 
 
-@pages.form("/stores/{handle}/collections/{collection}/products", on=store_collection)
+@pages.form("/stores/{handle}/collections/{collection}/products", on=store_collection, in_shard=True)
 async def change_members(visit: Visit, form: MembersForm) -> Redirect:
     """Add products, or remove those that were added by hand."""
     collection = await _collection(visit)
@@ -133,7 +133,7 @@ async def change_members(visit: Visit, form: MembersForm) -> Redirect:
     return Redirect(_url(visit, collection.handle), f"Saved. {after.title} has {after.products:,} products.")
 
 
-@pages.form("/stores/{handle}/collections/{collection}/delete", on=store_collection)
+@pages.form("/stores/{handle}/collections/{collection}/delete", on=store_collection, in_shard=True)
 async def delete_collection(visit: Visit, form: DeleteCollectionForm) -> Redirect:
     collection = await _collection(visit)
     await changes.delete_collection(visit.by, visit.store.handle, collection.handle)

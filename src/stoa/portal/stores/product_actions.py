@@ -58,7 +58,7 @@ async def new_product(visit: Visit) -> View:
     return View("stores/new_product.html", context)
 
 
-@pages.form("/stores/{handle}/products/new", on=new_product)
+@pages.form("/stores/{handle}/products/new", on=new_product, in_shard=True)
 async def add_product(visit: Visit, form: ProductForm) -> Redirect:
     body, created = body_of(form), 0
 

@@ -38,7 +38,7 @@ class PicturesForm(OnceForm):
     removed: list[str] = msgspec.field(default_factory=list[str])
 
 
-@pages.form("/stores/{handle}/products/{product_id:int}/pictures", on=store_product, upload=True)
+@pages.form("/stores/{handle}/products/{product_id:int}/pictures", on=store_product, upload=True, in_shard=True)
 async def add_picture(visit: Visit, form: PictureForm) -> Redirect:
     upload = visit.upload
     if upload is None or upload.empty:
@@ -71,7 +71,7 @@ async def _change(
     return Redirect(_url(visit), waits if done else REPEATED, "good" if done else "warn")
 
 
-@pages.form("/stores/{handle}/products/{product_id:int}/pictures/order", on=store_product)
+@pages.form("/stores/{handle}/products/{product_id:int}/pictures/order", on=store_product, in_shard=True)
 async def change_pictures(visit: Visit, form: PicturesForm) -> Redirect:
     async def work(call: Call) -> Any:
         images = [each for each in await _images(call, visit) if str(each.id) not in form.removed]
