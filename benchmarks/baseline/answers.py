@@ -63,6 +63,12 @@ class Variant(Answer):
     taxable: bool | None
 
 
+class InCollection(Answer):
+    handle: str
+    position: int | None
+    by_rule: bool
+
+
 class Product(Answer):
     id: int
     name: str
@@ -95,6 +101,7 @@ class Product(Answer):
     updated_at: datetime
     version: int
     deleted_at: datetime | None
+    collections: list[InCollection]
 
 
 class ProductWithVariants(Product):

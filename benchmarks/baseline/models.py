@@ -160,6 +160,7 @@ class Product(Stocked, Base):
     updated_at: Mapped[datetime]
     version: Mapped[int]
     deleted_at: Mapped[datetime | None]
+    collections: Mapped[list[dict[str, Any]]] = mapped_column(default=list)
     images: Mapped[list[Image]] = relationship(order_by=Image.position)
     variants: Mapped[list[Variant]] = relationship(order_by=Variant.position, back_populates="product")
 

@@ -34,7 +34,8 @@ CREATE TABLE baseline.products (
     created_at        timestamptz   NOT NULL,
     updated_at        timestamptz   NOT NULL,
     version           integer       NOT NULL,
-    deleted_at        timestamptz
+    deleted_at        timestamptz,
+    collections       jsonb         NOT NULL
 );
 
 CREATE TABLE baseline.images (
@@ -85,7 +86,8 @@ SELECT id, store_id, name, (doc->>'price')::numeric, external_id, slug, doc->>'d
        doc->>'brand', doc->>'category', ARRAY(SELECT jsonb_array_elements_text(doc->'tags')), doc->'options',
        (doc->>'variants_count')::integer, (doc->>'weight')::float8, doc->>'weight_unit', (doc->>'requires_shipping')::boolean,
        (doc->>'taxable')::boolean, (doc->>'track_inventory')::boolean, doc->'seo'->>'title', doc->'seo'->>'description',
-       doc->'metadata', on_hand, reserved, in_stock, created_at, updated_at, version, deleted_at
+       doc->'metadata', on_hand, reserved, in_stock, created_at, updated_at, version, deleted_at,
+       coalesce(doc->'collections', '[]')
   FROM documents ORDER BY id;
 
 INSERT INTO baseline.images

@@ -24,7 +24,7 @@ from stoa.cli import cli
 from stoa.settings import Settings
 from tests.docs.pages import OPERATIONS, rows
 from tests.support.service import STOA, Service, free_port, new_database
-from tests.support.shops import Shop
+from tests.support.shops import MUG, Shop
 
 Run = Callable[..., Any]
 
@@ -85,6 +85,12 @@ ARGUMENTS: dict[tuple[str, ...], str] = {
     ("location", "update"): "{handle} default --priority 5",
     ("location", "deactivate"): "{handle} west",
     ("location", "activate"): "{handle} default",
+    ("collection", "list"): "{handle}",
+    ("collection", "create"): "{handle} summer --title Summer",
+    ("collection", "update"): "{handle} gifts --rule tag=linen",
+    ("collection", "delete"): "{handle} gifts",
+    ("collection", "add"): "{handle} gifts MUG-1",
+    ("collection", "remove"): "{handle} gifts MUG-1",
     ("metadata", "list"): "--store {handle}",
     ("metadata", "define"): "product care --type string --store {handle}",
     ("metadata", "remove"): "product size --store {handle}",
@@ -196,6 +202,9 @@ async def test_json_output_is_valid_json_and_nothing_else(
         await stoa("app", "keys", "add", shop.client_id, str(tmp_path / "key.json"))
     if path == ("metadata", "remove"):
         await stoa("metadata", "define", "product", "size", "--type", "string", "--store", shop.store.handle)
+    if path[0] == "collection":
+        await stoa("collection", "create", shop.store.handle, "gifts", "--title", "Gifts")
+        await shop.add(MUG)
     if path == ("location", "deactivate"):
         await stoa("location", "add", shop.store.handle, "west", "--name", "West")
     words = ARGUMENTS.get(path, "").format(

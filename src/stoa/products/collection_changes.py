@@ -173,13 +173,14 @@ async def update_collection(
         return await _find(db, found, handle)
 
 
-async def delete_collection(by: Operator, store: str, handle: str) -> None:
+async def delete_collection(by: Operator, store: str, handle: str) -> Collection:
     """Delete a collection. Its products leave it in the background; then its handle is free."""
     async with by.db.transaction() as db:
         found = await _lock(db, store)
-        await _find(db, found, handle)
+        deleted = await _find(db, found, handle)
         await queries.DELETE.run(db, found.id, handle, await _apply_rules(db, found))
         await by.record(db, found.id, "collection.deleted", f"collection:{handle}")
+        return deleted
 
 
 async def add_products(

@@ -128,16 +128,17 @@ def update_collection(
 @collection.command("delete")
 @click.argument("store")
 @click.argument("handle")
+@json_option
 @click.pass_obj
-def delete_collection(console: Console, store: str, handle: str) -> None:
+def delete_collection(console: Console, store: str, handle: str, *, as_json: bool) -> None:
     """Delete a collection. Its products remain, and leave it in the background.
 
     \b
     Example:
       stoa collection delete demo summer
     """
-    console.run(lambda by: collection_changes.delete_collection(by, store, handle))
-    click.echo(f"The collection {handle} was deleted.")
+    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle))
+    print_one(_row(deleted), as_json=as_json)
 
 
 @collection.command("add")
