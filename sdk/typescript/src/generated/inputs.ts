@@ -203,7 +203,7 @@ export interface ChangedImage {
   content_type?: "image/avif" | "image/gif" | "image/jpeg" | "image/png" | "image/webp" | null;
   /**
    * The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata,
-   * turns it upright, and stores it with at most 2,560 pixels on the longer side.
+   * turns it upright, and stores it with at most 2,000 pixels on the longer side.
    */
   data?: string | null;
   /** The text that replaces the picture for people who do not see it; null if none is set. */
@@ -706,7 +706,7 @@ export interface NewImage {
   content_type?: "image/avif" | "image/gif" | "image/jpeg" | "image/png" | "image/webp" | null;
   /**
    * The file as base64, at most 8 MB before encoding, with at most 40 million pixels. Stoa removes its metadata,
-   * turns it upright, and stores it with at most 2,560 pixels on the longer side.
+   * turns it upright, and stores it with at most 2,000 pixels on the longer side.
    */
   data?: string | null;
   /** The text that replaces the picture for people who do not see it; null if none is set. */
