@@ -22,6 +22,11 @@ class Image(Answer):
     url: str
     alt: str | None
     position: int
+    width: int | None
+    height: int | None
+    status: str
+    reason: str | None
+    source_url: str | None
 
 
 class Option(Answer):

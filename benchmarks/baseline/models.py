@@ -91,6 +91,11 @@ class Image(Base):
     url: Mapped[str]
     alt: Mapped[str | None]
     position: Mapped[int]
+    width: Mapped[int | None]
+    height: Mapped[int | None]
+    status: Mapped[str] = mapped_column(default="ready")
+    reason: Mapped[str | None]
+    source_url: Mapped[str | None]
 
 
 class Variant(Stocked, Base):

@@ -44,6 +44,11 @@ CREATE TABLE baseline.images (
     url        text    NOT NULL,
     alt        text,
     position   integer NOT NULL,
+    width      integer,
+    height     integer,
+    status     text    NOT NULL,
+    reason     text,
+    source_url text,
     PRIMARY KEY (product_id, id)
 );
 
@@ -91,8 +96,11 @@ SELECT id, store_id, name, (doc->>'price')::numeric, external_id, slug, doc->>'d
   FROM documents ORDER BY id;
 
 INSERT INTO baseline.images
-SELECT documents.id, image.id, image.url, image.alt, image.position
-  FROM documents, jsonb_to_recordset(doc->'images') AS image (id integer, url text, alt text, position integer)
+SELECT documents.id, image.id, image.url, image.alt, image.position, image.width, image.height,
+       coalesce(image.status, 'ready'), image.reason, image.source_url
+  FROM documents, jsonb_to_recordset(doc->'images') AS image (
+           id integer, url text, alt text, position integer, width integer, height integer, status text, reason text,
+           source_url text)
  ORDER BY documents.id, image.id;
 
 INSERT INTO baseline.variants

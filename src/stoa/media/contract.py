@@ -9,6 +9,7 @@ from msgspec import Meta
 MOST_PICTURE_BYTES = 8 * 1024 * 1024
 # The base64 of a picture, and room for the rest of the request.
 MOST_BODY_BYTES = 12 * 1024 * 1024
+DECODE_CPU_S = 5  # of processor time for one picture; the process is then killed
 WIDTHS = (64, 160, 320, 640, 1280)  # the values of `w`
 MEDIA_TYPES = {"jpg": "image/jpeg", "webp": "image/webp"}  # of what is stored, by extension
 # The messages between the decoder and its parent: how long the data is and whether it is base64, and how long the reply is.

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from PIL import Image, ImageCms, ImageFile, ImageOps, UnidentifiedImageError
 
-from stoa.media.contract import LENGTH, MOST_PICTURE_BYTES, REPLY, WIDTHS, PictureRefused
+from stoa.media.contract import DECODE_CPU_S, LENGTH, MOST_PICTURE_BYTES, REPLY, WIDTHS, PictureRefused
 
 FORMATS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"}
 MOST_PIXELS = 40_000_000
@@ -39,6 +39,7 @@ def main() -> None:
         data = requests.read(size)
         if len(data) < size:
             return
+        limit_time()
         answer(replies, data, encoded=bool(encoded))
         del data
 
@@ -53,6 +54,13 @@ def limit_resources() -> None:
     Image.MAX_IMAGE_PIXELS = None  # `normalized` refuses by the header, before anything is decoded
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     warnings.simplefilter("ignore")
+
+
+def limit_time() -> None:
+    """Let the kernel kill this process if the next picture needs more processor time, however busy the machine is."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = int(used.ru_utime + used.ru_stime) + DECODE_CPU_S + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
 
 
 def answer(replies: BinaryIO, data: bytes, *, encoded: bool) -> None:

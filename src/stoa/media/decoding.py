@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
+import signal
 import sys
 
 import msgspec
 
 from stoa.media.contract import LENGTH, REPLY, DecoderBusy, PictureRefused
 
-DECODE_S = 5.0  # for one picture; the process is then killed
+DECODE_S = 30.0  # for one picture on a busy machine, with the start of the process
 WAIT_S = 15.0  # for a decoder that works on other pictures
 MOST_WAITING = 64
 _MOST_PICTURES = 500  # that one process decodes, because libraries keep memory
@@ -90,10 +91,10 @@ class _Child:
                 return await _exchange(process, data, encoded=encoded)
         except TimeoutError:
             await self.close()
-            raise PictureRefused(f"takes more than {self._seconds:.0f} seconds to decode") from None
+            raise DecoderBusy from None
         except (asyncio.IncompleteReadError, ConnectionError):
-            await self.close()
-            raise PictureRefused("cannot be decoded") from None
+            slow = await self.close() == -signal.SIGXCPU
+            raise PictureRefused("takes too long to decode" if slow else "cannot be decoded") from None
         except asyncio.CancelledError:
             await self.close()  # the rest of its reply would be read as that of the next picture
             raise
@@ -117,14 +118,16 @@ class _Child:
         self._decoded += 1
         return self._process
 
-    async def close(self) -> None:
+    async def close(self) -> int | None:
+        """End the process, and return its exit code."""
         process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            if process.stdin is not None:
-                process.stdin.close()
-            await asyncio.shield(process.wait())
+        if process is None:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        if process.stdin is not None:
+            process.stdin.close()
+        return await asyncio.shield(process.wait())
 
 
 async def _exchange(process: asyncio.subprocess.Process, data: bytes | memoryview, *, encoded: bool) -> DecodedPicture:
