@@ -9,6 +9,7 @@ from tests.support.shops import Shop
 from stoa.cluster.distribution import Step
 from stoa.db.connection import connect
 from stoa.shards import moving
+from stoa.shards.registry import ShardRefused
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -104,3 +105,21 @@ async def test_a_store_that_is_there_does_not_move(fleet: Fleet) -> None:
     await fleet.move(shop, "east")
     assert await moving.move(fleet.ask(shop, "east", "east")) is None
     assert await moving.plan(fleet.ask(shop, "east", "east")) == []
+
+
+async def test_a_fence_that_is_lost_before_the_store_is_closed_opens_it_again(fleet: Fleet) -> None:
+    shop = await fleet.open_shop(filled=False)
+    holder = """SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+                   AND ((classid::bigint << 32) | objid::bigint) = store_lock($1) AND objsubid = 1"""
+
+    async def lose(step: Step) -> None:
+        if step.action == "fenced":
+            assert await fleet.one("", holder, shop.store_id)
+            while await fleet.one("", holder.replace("pg_terminate_backend(pid)", "count(*)"), shop.store_id):
+                pass
+
+    with pytest.raises(ShardRefused, match="the store is served as before"):
+        await moving.move(fleet.ask(shop, "east"), lose)
+    assert await fleet.holders(shop) == [""]
+    await fleet.move(shop, "east")
+    assert await fleet.holders(shop) == ["east"]

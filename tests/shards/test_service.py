@@ -68,12 +68,14 @@ async def stoa(service: Service, *words: str) -> str:
 async def test_a_store_moves_while_apps_use_it(replicating: str, settings: Settings, tmp_path: Path) -> None:
     directory = await copied_database(replicating, f"served_{os.getpid()}")
     shard = await copied_database(replicating, f"served_{os.getpid()}_east")
-    options = {
-        "secret_key": settings.secret_key,
-        "webhook_allow": "127.0.0.0/8",
-        "log_level": "warning",
-    }
-    with Service(tmp_path, database_url=directory, workers=1, **options) as service:
+    with Service(
+        tmp_path,
+        database_url=directory,
+        workers=1,
+        secret_key=settings.secret_key,
+        webhook_allow="127.0.0.0/8",
+        log_level="warning",
+    ) as service:
         account = await service.account("acme")
         await stoa(service, "add", shard, "--name", "east")
         async with Receiver() as receiver, account.client() as client:

@@ -9,11 +9,12 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
 from stoa.db.connection import APPLICATION_NAME, Connection
-from stoa.db.errors import LOCK_TIMEOUT, PostgresError, sqlstate
+from stoa.db.errors import LOCK_TIMEOUT, InterfaceError, PostgresError, sqlstate
 from stoa.db.pool import FENCING
 from stoa.db.query import Command, Executor, Query
 from stoa.events.notify import NOTIFIER_NAME
@@ -145,10 +146,13 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
         raise
     await did("fenced")
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
+    if not await _holds(sides.fence):
+        await set_residence(sides.source, move.store_id, here=True)
+        raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
     if not await _replayed(sides.target, move, token, _REPLAY_S):
         await set_residence(sides.source, move.store_id, here=True)
-        await sides.fence.execute("ROLLBACK")
+        await _release(sides.fence)
         return False
     await did("replayed")
     await raise_ids(sides.source, sides.target, move.store_id)
@@ -158,10 +162,25 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     move.state = "switched"
     await did("switched")
     await set_residence(sides.target, move.store_id, here=True)
-    await sides.fence.execute("ROLLBACK")  # nothing was written: writers go on, and find the store in its new shard
+    await _release(sides.fence)  # writers go on, and find the store in its new shard
     await NOTE_PAUSE.run(sides.directory, move.id, round(1000 * (time.monotonic() - started)))
     await did("opened")
     return True
+
+
+async def _holds(fence: Connection) -> bool:
+    """Whether the lock was held until the store was closed; otherwise a write could have begun before and ended after that."""
+    try:
+        await fence.execute("SELECT 1")
+    except (PostgresError, InterfaceError, OSError):
+        return False
+    return True
+
+
+async def _release(fence: Connection) -> None:
+    """Let writers go on. The lock may be lost by now, which does no harm: the store is closed by then."""
+    with suppress(PostgresError, InterfaceError, OSError):
+        await fence.execute("ROLLBACK")
 
 
 async def _replayed(target: Executor, move: Move, token: int, within_s: float) -> bool:
