@@ -153,7 +153,7 @@ DUTIES = (
     Duty(PICTURES, _fetch_pictures),
     Duty(UNUSED_PICTURES, _remove_unused_pictures, every=3600.0),
     Duty(OF_ERASED_STORES, _remove_pictures_of_erased_stores, every=3600.0, where="directory"),
-    Duty("directory messages", _collect, every=0.5, where="shard"),
+    Duty("directory messages", _collect, every=1.0, where="shard"),
 )
 
 
