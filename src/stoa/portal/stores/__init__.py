@@ -2,17 +2,19 @@
 
 from stoa.portal.stores import (
     audit,
-    customers,
+    customer_actions,
     home,
     import_corrections,
     install,
     locations,
     metadata,
+    new_order,
     product_actions,
     search,
     selected_orders,
     settings,
     stores,
+    transfers,
 )
 
 PAGES = (
@@ -21,10 +23,12 @@ PAGES = (
     stores.pages,
     product_actions.pages,  # with those of products
     selected_orders.pages,  # with those of orders and of saved filters
-    customers.pages,
+    new_order.pages,
+    customer_actions.pages,  # with those of customers
     search.pages,
     import_corrections.pages,  # with those of imports
     locations.pages,
+    transfers.pages,
     metadata.pages,
     settings.pages,
     audit.pages,

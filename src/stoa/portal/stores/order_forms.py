@@ -12,10 +12,17 @@ import msgspec
 from stoa.inventory.contract import Location
 from stoa.orders.bodies import LONGEST_HOLD_S
 from stoa.orders.contract import HOLDING, UNPAID, Order
-from stoa.orders.line_items import LineItem
 from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
 from stoa.portal.kit.forms import FormError, text
+from stoa.portal.stores.order_units import (
+    UnitRow,
+    rows_to_move,
+    rows_to_refund,
+    rows_to_ship,
+    rows_to_take_back,
+    unshipped,
+)
 from stoa.portal.stores.writes import VersionedForm, whole
 
 Line = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000)]
@@ -28,7 +35,7 @@ _REFUNDS = frozenset({"partially_refunded", "refunded"})
 class OrderForm(VersionedForm):
     """The fields of all actions; each action reads its own."""
 
-    quantities: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the id of the line item
+    quantities: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the key of the row
     carrier: Line = ""
     tracking_number: Line = ""
     tracking_url: Line = ""
@@ -71,7 +78,7 @@ class Action(msgspec.Struct, frozen=True):
     audited: str
     done: str
     body: Callable[[OrderForm], Body]
-    units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
+    rows: Callable[[Order, bool], list[UnitRow]] | None  # the units that it can take, by location if there are several
     possible: Callable[[Order], bool]
     refunds: bool = False  # whether it is carried out only if the page showed the amount
     needs_locations: bool = False  # whether it is offered only if the store has several locations
@@ -188,55 +195,14 @@ def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[di
     sent = {line: units for line, units in form.quantities.items() if units.strip("0")}
     if not sent and missing:
         raise FormError(quantities=missing)
-    where = _words(location=form.location)
-    portions = [{key: whole(line), "quantity": whole(units), **where} for line, units in sent.items()]
-    fields = {at: "quantities", **{f"{at}/{n}": f"quantities[{line}]" for n, line in enumerate(sent)}}
-    return portions, {**fields, **{f"{at}/{n}/location": "location" for n in range(len(sent))}}
-
-
-def unshipped(line: LineItem) -> int:
-    return line.quantity - line.fulfilled_quantity
-
-
-def _open(_: Order, line: LineItem) -> int:
-    return unshipped(line)
-
-
-def _reserved(order: Order, line: LineItem) -> int:
-    return _open(order, line) if line.allocations else 0
-
-
-def _with_customer(_: Order, line: LineItem) -> int:
-    return line.fulfilled_quantity - line.returned_quantity
-
-
-def _not_refunded(order: Order, line: LineItem) -> int:
-    removed = sum(each.quantity for each in order.removed_line_items if each.line_item_id == line.id)
-    return max(0, line.quantity + removed - _refunded(order, line.id))
-
-
-def _refunded(order: Order, line_id: int) -> int:
-    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
-
-
-class RemovedItem(msgspec.Struct):
-    """A line item that was removed, as the form shows it."""
-
-    id: int
-    name: str
-    sku: str | None
-    variant_title: str = ""
-    option_values: dict[str, str] = {}
-
-
-def removed_items(order: Order) -> list[tuple[RemovedItem, int]]:
-    """The line items that were removed as a whole, with their units that are not refunded yet."""
-    left = {line.id for line in order.line_items}
-    return [
-        (RemovedItem(each.line_item_id, each.name, each.sku), each.quantity - _refunded(order, each.line_item_id))
-        for each in order.removed_line_items
-        if each.line_item_id not in left
-    ]
+    portions: list[dict[str, Any]] = []
+    fields = {at: "quantities"}
+    for n, (row, units) in enumerate(sent.items()):
+        line, _, location = row.partition("@")
+        portions.append({key: whole(line), "quantity": whole(units), **_words(location=location or form.location)})
+        fields[f"{at}/{n}"] = f"quantities[{row}]"
+        fields[f"{at}/{n}/location"] = f"quantities[{row}]" if location else "location"
+    return portions, fields
 
 
 def voidable(order: Order) -> list[Fulfillment]:
@@ -261,8 +227,9 @@ ACTIONS: Mapping[str, Action] = {
         "order.shipped",
         "Shipped.",
         _ship,
-        _open,
-        lambda order: "shipped" in order.allowed_transitions and any(_open(order, each) for each in order.line_items),
+        lambda order, several: rows_to_ship(order, by_location=several),
+        # A pending order is processed first.
+        lambda order: order.status in ("pending", "processing") and any(map(unshipped, order.line_items)),
     ),
     "status": Action(
         "Change status",
@@ -301,8 +268,8 @@ ACTIONS: Mapping[str, Action] = {
         "order.reservation_moved",
         "The reservation was moved.",
         _relocate,
-        _reserved,
-        lambda order: order.status in HOLDING and any(_reserved(order, each) for each in order.line_items),
+        lambda order, _: rows_to_move(order),
+        lambda order: order.status in HOLDING and bool(rows_to_move(order)),
         needs_locations=True,
     ),
     "void": Action(
@@ -318,7 +285,7 @@ ACTIONS: Mapping[str, Action] = {
         "order.refunded",
         "Refunded.",
         _refund,
-        _not_refunded,
+        lambda order, _: rows_to_refund(order),
         lambda order: refundable(order) > 0,
         refunds=True,
     ),
@@ -327,8 +294,8 @@ ACTIONS: Mapping[str, Action] = {
         "order.returned",
         "The return was recorded.",
         _take_back,
-        _with_customer,
-        lambda order: any(_with_customer(order, each) for each in order.line_items),
+        lambda order, _: rows_to_take_back(order),
+        lambda order: bool(rows_to_take_back(order)),
     ),
     "cancel": Action(
         "Cancel",
