@@ -232,6 +232,7 @@ async def test_a_person_moves_a_reservation_to_another_location(shop: Shop, mari
     assert "Select a location." in maria.text
     await act(maria, f"{url}/move", line_item_id=str(line), location="east")
     assert maria.notice == "The reservation was moved."
+    assert "<b>Maria Stone</b> moved the reservation of Linen Shirt to East" in maria.text
     assert (await stored(shop, order))["line_items"][0]["allocations"] == [{"location": "east", "quantity": 3}]
 
 

@@ -276,3 +276,30 @@ async def test_mine_are_the_orders_that_the_person_changed(
     await maria.open(f"{store_url}/orders")
     assert len(rows(maria.text)) == 3
     assert re.search(r'aria-current="page">All</a>', maria.text)
+
+
+async def test_the_timeline_tells_how_line_items_and_amounts_were_edited(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    placed = await place_order(shop, line_items=[{"sku": "LS-S", "quantity": 1}])
+    path, shirt = f"/orders/{placed['id']}", placed["line_items"][0]["id"]
+    added = [{"name": "Engraving <b>", "unit_price": "3.00", "quantity": 2}]
+    answer = await shop.client.post(f"{path}/products", json={"line_items": added})
+    assert answer.status_code in (200, 201), answer.text
+    engraving = answer.json()["data"]["line_items"][1]["id"]
+    changes: list[tuple[str, dict[str, Any]]] = [
+        (f"{path}/products/{shirt}", {"quantity": 3}),
+        (f"{path}/products/{engraving}", {"quantity": 0}),
+        (path, {"shipping_total": "5.00", "note": "Ring twice."}),
+    ]
+    for url, body in changes:
+        assert (await shop.client.patch(url, json=body)).status_code == 200
+    await maria.open(f"{store_url}{path}")
+    for sentence in (
+        "added 2 \N{MULTIPLICATION SIGN} Engraving &lt;b&gt;, for a total of 65.00 USD",
+        "changed Linen Shirt from 1 to 3 units, for a total of 183.00 USD",
+        "removed 2 \N{MULTIPLICATION SIGN} Engraving &lt;b&gt;, for a total of 177.00 USD",
+        "changed the shipping costs and the note, for a total of 182.00 USD",
+    ):
+        assert f"<b>Test app</b> {sentence}" in " ".join(maria.response.text.split()), sentence

@@ -136,6 +136,9 @@ class Storyteller:
                 told.append(f"removed {_times(was['quantity'], was['name'])}")
             elif was["quantity"] != now["quantity"]:
                 told.append(f"changed {now['name']} from {was['quantity']:,} to {_units(now['quantity'])}")
+            elif now.get("location") and was.get("location") != now["location"]:
+                place = self._locations.get(now["location"], now["location"])
+                told.append(f"moved the reservation of {now['name']} to {place}")
             else:
                 told.append(f"changed {now['name']}")
         left = len(told) - _MOST_NAMED
