@@ -352,3 +352,27 @@ async def test_units_are_shipped_from_each_location_where_they_are_reserved(
     assert await levels(shop, "LS-S") == {"default": (1, 1)}
     await maria.open(url)
     assert "<b>Maria Stone</b> shipped 3 \N{MULTIPLICATION SIGN} Linen Shirt" in maria.text
+
+
+async def test_a_person_changes_the_units_of_line_items_together_or_not_at_all(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    await shop.add(SHIRT)
+    lines = [{"sku": "LS-S", "quantity": 2}, {"name": "Engraving", "unit_price": "3.00", "quantity": 2}]
+    order = await place_order(shop, line_items=lines)
+    shirt, engraving = (f"quantities[{line['id']}]" for line in order["line_items"])
+    url = f"{store_url}/orders/{order['id']}"
+    before = await audit.head(db, shop.store_id)
+    await act(maria, f"{url}/edit", **{engraving: "1", shirt: "5"})
+    assert maria.faults.keys() == {shirt}, maria.faults
+    await act(maria, f"{url}/edit", **{engraving: "0", shirt: "0"})
+    assert maria.response.status_code in (409, 422)
+    await act(maria, f"{url}/edit", **{engraving: "one"})
+    assert maria.faults.keys() == {engraving}
+    assert (await stored(shop, order))["version"] == order["version"]
+    assert await audit.head(db, shop.store_id) == before, "nothing is written on refusal"
+    await act(maria, f"{url}/edit", **{engraving: "0", shirt: "4"})
+    assert maria.notice == "The line items were changed."
+    now = await stored(shop, order)
+    assert [(line["name"], line["quantity"]) for line in now["line_items"]] == [("Linen Shirt", 4)]
+    assert (now["total"], await levels(shop, "LS-S")) == ("236.00", {"default": (4, 4)})

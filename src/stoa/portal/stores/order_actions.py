@@ -1,5 +1,6 @@
 """What a person does with an order: ship, return, refund, hold and cancel it, change its status, and comment on it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from stoa.portal.stores.writes import REPEATED, Change, carry_out, show_all_faul
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One
+from stoa.rest.problems import Refusal
 
 _LINES_PER_FORM = 50
 
@@ -91,6 +93,8 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         if body.line_item_id is not None:
             changes = convert(body.members, LineChanges, digits=call.store.digits)
             return await update_order_product(call, order_id, body.line_item_id, changes)
+        if body.lines:
+            return await _change_lines(call, order_id, body.lines)
         if body.of_order:
             return await update_order(call, order_id, convert(body.members, OrderChanges, digits=call.store.digits))
         change = convert(body.members, StatusChange, digits=call.store.digits)
@@ -112,6 +116,22 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         raise FormError(changed if form.shown_amount else {}, status=409 if form.shown_amount else 200) from would
     said = f"Refunded {form.shown_amount} {visit.store.currency}." if action.refunds else action.done
     return Redirect(_url(visit), said if done else REPEATED, "good" if done else "warn")
+
+
+async def _change_lines(call: Call, order_id: int, lines: Mapping[int, dict[str, Any]]) -> Any:
+    """Change several line items in turn; each fault names its line item."""
+    answer: Any = None
+    for line_id, members in lines.items():
+        call.patch = members
+        try:
+            changes = convert(members, LineChanges, digits=call.store.digits)
+            answer = await update_order_product(call, order_id, line_id, changes)
+        except Refusal as refusal:
+            for fault in refusal.faults:
+                fault.pointer = f"/{line_id}{fault.pointer}"
+            raise
+        call.expected = None  # the first step has checked it, and may have made a new version
+    return answer
 
 
 async def process_pending(call: Call, order_id: int) -> None:

@@ -17,13 +17,14 @@ from stoa.orders.records import Fulfillment
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.stores.order_units import (
     UnitRow,
+    all_rows,
     rows_to_move,
     rows_to_refund,
     rows_to_ship,
     rows_to_take_back,
     unshipped,
 )
-from stoa.portal.stores.writes import VersionedForm, whole
+from stoa.portal.stores.writes import VersionedForm, ids_in, whole
 
 Line = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000)]
 Text = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000, multiline=True)]
@@ -61,13 +62,14 @@ class OrderForm(VersionedForm):
 
 
 class Body(msgspec.Struct):
-    """The body of a status change, of a change of one line item, or of the order's fields, and the field of the form for each
-    pointer into it.
+    """The body of a status change, of a change of one line item, or of the order's fields, or the bodies of several line
+    items, and the field of the form for each pointer into it.
     """
 
     members: dict[str, Any]
     fields: dict[str, str]
     line_item_id: int | None = None
+    lines: Mapping[int, dict[str, Any]] = {}  # the pointers into these begin with the id
     of_order: bool = False
 
 
@@ -121,6 +123,14 @@ def _relocate(form: OrderForm) -> Body:
     if not form.location:
         raise FormError(location="Select a location.")
     return Body({"location": form.location}, {"/location": "location"}, line)
+
+
+def _edit(form: OrderForm) -> Body:
+    """The units of each line item; 0 removes it."""
+    lines = {line: {"quantity": whole(form.quantities[str(line)])} for line in ids_in(form.quantities)}
+    if not lines:
+        raise FormError(quantities="Enter the units of a line item.")
+    return Body({}, {f"/{line}": f"quantities[{line}]" for line in lines}, lines=lines)
 
 
 def _void(form: OrderForm) -> Body:
@@ -254,6 +264,14 @@ ACTIONS: Mapping[str, Action] = {
         _hold,
         None,
         lambda order: order.status == "pending" and order.payment_status in UNPAID,
+    ),
+    "edit": Action(
+        "Edit units",
+        "order.lines_changed",
+        "The line items were changed.",
+        _edit,
+        lambda order, _: all_rows(order),
+        lambda order: order.status == "draft" or order.status in HOLDING,
     ),
     "track": Action(
         "Tracking",

@@ -56,6 +56,10 @@ def rows_to_ship(order: Order, *, by_location: bool) -> list[UnitRow]:
     return rows
 
 
+def all_rows(order: Order) -> list[UnitRow]:
+    return [UnitRow(line, line.quantity) for line in order.line_items]
+
+
 def rows_to_take_back(order: Order) -> list[UnitRow]:
     return [UnitRow(line, with_customer(line)) for line in order.line_items if with_customer(line)]
 
