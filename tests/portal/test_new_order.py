@@ -81,7 +81,7 @@ async def test_a_stored_customer_is_found_and_their_default_address_used(
     units = await opened(shop, maria, url)
     await maria.submit(url, {**hidden(maria.text), units: "1", "customer_q": "ada", "q": "nothing"})
     assert f'name="customer_id" value="{customer["id"]}"' in maria.text
-    assert f'name="{units}"' in maria.text, "the lines so far stay, whatever is searched"
+    assert f'name="{units}"' in maria.text, "a search keeps the lines so far"
     await maria.submit(url, {**hidden(maria.text), units: "1", "customer_id": str(customer["id"]), "then": "draft"})
     [draft] = await orders(shop)
     assert (draft["customer_id"], draft["shipping_address"]["address1"]) == (customer["id"], "1 Mill Lane")
