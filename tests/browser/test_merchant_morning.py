@@ -98,10 +98,10 @@ async def test_the_pages_of_the_morning_are_accessible_dense_and_printable(
     await page.wait_for_url("**/packing-slips?**")
     await check_looks(page, "packing-slips")
     slips = page.url
-    assert _pages(await page.pdf(format="A4")) == ORDERS, "one page for each order"
+    assert pdf_pages(await page.pdf(format="A4")) == ORDERS, "one page for each order"
     await page.goto(re.sub("packing-slips", "pick-list", slips))
     await check_looks(page, "pick-list")
-    assert _pages(await page.pdf(format="A4")) == 1
+    assert pdf_pages(await page.pdf(format="A4")) == 1
     await page.goto(re.sub("packing-slips", "ship", slips))
     await check_looks(page, "ship-orders")
 
@@ -110,7 +110,7 @@ async def _row_heights(page: Page) -> list[float]:
     return await page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.getBoundingClientRect().height)")
 
 
-def _pages(pdf: bytes) -> int:
+def pdf_pages(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 

@@ -154,6 +154,7 @@ async def test_a_merchant_finds_ships_and_refunds_an_order(portal: PortalService
     await page.get_by_role("button", name="Search", exact=True).click()
     await page.wait_for_url(f"{portal.url}/portal/stores/{store.handle}/orders/{order}")
 
+    await page.get_by_text("More", exact=True).click()
     await page.get_by_role("link", name="Change status").click()
     await page.get_by_label("Status", exact=True).select_option("processing")
     await page.get_by_label("Payment", exact=True).select_option("paid")

@@ -8,6 +8,8 @@ import msgspec
 
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
+from stoa.customers.bodies import NewAddress
+from stoa.customers.endpoints import create_customer_address
 from stoa.events.outbox import Cause
 from stoa.imports.contract import Options
 from stoa.imports.importable import Task
@@ -44,7 +46,9 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
         await save(db, store.id, [shirt], Cause(None, by.request_id))
         call = Call(db, store, TILL, by.request_id, "")
         created = await create_order(call, convert(order, NewOrder, digits=store.digits))
-    placed = msgspec.json.decode(created.doc)
+        placed = msgspec.json.decode(created.doc)
+        address = convert(PERSON["addresses"][0], NewAddress, digits=store.digits)
+        added = await create_customer_address(call, placed["customer_id"], address)
     task = Task(store, new_import_id(), None, by.request_id, Options())
     with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
         Path(file.name).write_bytes(b'{"sku":"LS-S","name":"Linen Shirt"}\n')
@@ -55,6 +59,7 @@ async def create_store_data(by: Operator, handle: str) -> dict[str, Any]:
         "order_id": placed["id"],
         "action": "status",
         "customer_id": placed["customer_id"],
+        "address_id": msgspec.json.decode(added.doc)["id"],
         "import_id": job.id,
         "location_code": "cellar",
         "collection": "summer",

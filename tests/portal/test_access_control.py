@@ -48,21 +48,22 @@ NEEDS: dict[Audience | Right, str] = {
         store_import store_imports store_leave store_ledger store_location store_locations store_metadata store_order store_orders store_page
         store_product store_products store_search store_settings store_team webhook_deliveries webhook_delivery""",
     Right.CHANGE: """
-        add_key add_picture add_product app_subscription apply_app_file approve_request cancel_running_import
-        change_app change_callbacks change_collection change_customer_metadata change_declaration change_location
-        change_members change_order change_order_metadata change_pictures change_product change_product_metadata
-        change_stock change_store_settings check_corrected_rows close_location comment_on_order compare_app_file
-        create_collection create_deploy_token create_location create_subscription declare_subscription
-        define_app_metadata define_metadata delete_collection delete_subscription download_failed_rows
-        download_report download_template edit_product end_old_secret export_customers export_orders export_products
-        fix_import issue_access_token new_app_subscription new_import new_product new_webhook
+        add_address add_customer add_key add_picture add_product app_subscription apply_app_file approve_request
+        cancel_running_import change_address change_app change_callbacks change_collection change_customer
+        change_customer_metadata change_declaration change_location change_members change_order change_order_metadata
+        change_pictures change_product change_product_metadata change_stock change_store_settings
+        check_corrected_rows close_location comment_on_order compare_app_file create_collection create_deploy_token
+        create_location create_subscription declare_subscription define_app_metadata define_metadata
+        delete_collection delete_subscription download_failed_rows download_report download_template edit_customer
+        edit_product end_old_secret export_customers export_orders export_products fix_import issue_access_token
+        new_app_subscription new_customer new_import new_order new_product new_webhook
         open_development_store_for_app open_location order_action packing_slips pause_managed_subscription
         pause_subscription pick_list
         redeliver_one redeliver_range redeliver_selected reduce_app_scopes refuse_request reinstall_app
-        remove_declaration remove_key request_install resume_declaration resume_endpoint resume_managed_subscription
+        remove_address remove_declaration remove_key request_install resume_declaration resume_endpoint resume_managed_subscription
         resume_subscription revoke_deploy_token revoke_tokens rotate_secret rotate_signing_secret
-        rotate_subscription_secret select_orders send_test ship_orders ship_page start_checked_import uninstall_app
-        undefine_app_metadata undefine_metadata update_subscription upload_import webhook_settings withdraw_request""",
+        rotate_subscription_secret select_orders send_test ship_orders ship_page start_checked_import transfer_page transfer_stock uninstall_app
+        undefine_app_metadata undefine_metadata update_subscription upload_import webhook_settings withdraw_request write_order""",
     Right.OWN: """
         app_change_role app_invite app_offer_ownership app_remove_member app_revoke_invitation app_withdraw_offer
         close_store delete_app delete_development_store delete_store export_store forget_customer cancel_store_deletion

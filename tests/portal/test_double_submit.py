@@ -17,6 +17,8 @@ from tests.support.shops import PERSON
 
 # What is entered into fields that a page leaves empty, by the name of the field.
 SAMPLES = {
+    "address[address1]": "1 Mill Lane",
+    "address[country_code]": "BE",
     # The public key of RFC 7517, appendix A.1.
     "jwk": '{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",'
     '"y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}',
@@ -40,6 +42,7 @@ SAMPLES = {
     "status": "processing",
     "text": "Maintenance at noon.",
     "title": "Winter",
+    "units": "1",
 }
 # Actions that may be repeated, because that changes nothing, or is what the person wants.
 AGAIN = {
@@ -66,8 +69,8 @@ NOT_SHOWN = """
     check_corrected_rows read_notification refuse_request remove_filter save_filter renew_recovery_codes resend_failed_mails resend_mail
     reset_development_store resume_declaration resume_endpoint send_password_reset send_verification ship_orders start_checked_import store_accept_ownership
     store_decline_ownership store_leave turn_off_two_factor withdraw_request"""
-# Forms that need a file or a code, or another store.
-REFUSED = "request_install turn_on_two_factor upload_import"
+# Forms that need a file or a code, another store, or stock of each variant.
+REFUSED = "request_install turn_on_two_factor upload_import write_order"
 # Forms after which others have nothing to work on.
 LAST = """
     redeliver_range delete_subscription uninstall_app store_remove_member app_remove_member forget_customer delete_store
@@ -135,7 +138,8 @@ async def opened(user: User, db: Database, page: str, url: str) -> tuple[User, l
 def fill_in(shown: dict[str, list[str]], samples: Mapping[str, str]) -> dict[str, list[str]]:
     """The values of a page, and samples for what it leaves empty."""
     return {
-        name: [samples.get(name.partition("[")[0], "")] if values == [""] else values for name, values in shown.items()
+        name: [samples.get(name, samples.get(name.partition("[")[0], ""))] if values == [""] else values
+        for name, values in shown.items()
     }
 
 

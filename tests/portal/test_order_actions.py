@@ -48,8 +48,8 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     await maria.open(url)
     assert re.findall(r'class="button slim[^"]*" href="[^"]+/(ship|status|refund|return|cancel)"', maria.text) == [
         "ship",
-        "status",
         "refund",
+        "status",
         "cancel",
     ]
     units = f"quantities[{line}]"
@@ -97,7 +97,17 @@ async def test_a_person_ships_refunds_returns_and_comments_by_the_rules_of_the_a
     assert {each.actor for each in entries} == {f"account:{maria.account.id}"}
     assert "Torn" not in "".join(each.detail for each in entries), "the audit log outlives an erasure"
     await maria.open(url)
-    assert "<b>Maria Stone</b>" in maria.text
+    shirt = "\N{MULTIPLICATION SIGN} Linen Shirt"
+    for sentence in (
+        f"shipped 2 {shirt} with Snail post",
+        f"shipped 1 {shirt}",
+        "marked shipment 2 as delivered",
+        f"refunded 59.00 USD for 1 {shirt}",
+        "took back 1 unit",
+        "commented",
+        "marked shipment 1 as delivered",
+    ):
+        assert f"<b>Maria Stone</b> {sentence}" in maria.text, sentence
 
 
 async def test_the_api_decides_and_its_faults_are_beside_their_fields(
@@ -222,6 +232,7 @@ async def test_a_person_moves_a_reservation_to_another_location(shop: Shop, mari
     assert "Select a location." in maria.text
     await act(maria, f"{url}/move", line_item_id=str(line), location="east")
     assert maria.notice == "The reservation was moved."
+    assert "<b>Maria Stone</b> moved the reservation of Linen Shirt to East" in maria.text
     assert (await stored(shop, order))["line_items"][0]["allocations"] == [{"location": "east", "quantity": 3}]
 
 
@@ -306,3 +317,62 @@ async def test_a_hold_that_cannot_be_is_refused_beside_its_field(shop: Shop, mar
     paid = await place_order(shop, payment_status="paid")
     await maria.open(f"{store_url}/orders/{paid['id']}/hold")
     assert maria.notice == f"Order #{paid['number']} cannot be changed in this way now."
+
+
+async def test_a_pending_order_is_shipped_in_one_step(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop, line_items=[{"sku": "LS-S", "quantity": 3}])
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    await act(maria, f"{url}/ship", **{f"quantities[{line}]": "1"})
+    assert maria.notice == "Shipped."
+    now = await stored(shop, order)
+    assert (now["status"], now["fulfillment_status"]) == ("processing", "partially_fulfilled")
+    await act(maria, f"{url}/ship", **{f"quantities[{line}]": "3"})
+    assert maria.faults == {f"quantities[{line}]": "Must be at most 2, the units that can be shipped."}
+
+
+async def test_units_are_shipped_from_each_location_where_they_are_reserved(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    await open_locations(shop, east=20)
+    await spread(shop, "LS-S", east=2)
+    order = await place_order(shop, line_items=[{"sku": "LS-S", "quantity": 4}], status="processing")
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}"
+    await maria.open(f"{url}/ship")
+    assert re.findall(r'name="(quantities[^"]+)"', maria.text) == [
+        f"quantities[{line}@default]",
+        f"quantities[{line}@east]",
+    ]
+    assert 'name="location"' not in maria.text, "each row has its own"
+    await act(maria, f"{url}/ship", **{f"quantities[{line}@default]": "0", f"quantities[{line}@east]": "3"})
+    assert f"quantities[{line}@east]" in maria.faults
+    await act(maria, f"{url}/ship", **{f"quantities[{line}@default]": "1", f"quantities[{line}@east]": "2"})
+    assert maria.notice == "Shipped."
+    assert await levels(shop, "LS-S") == {"default": (1, 1)}
+    await maria.open(url)
+    assert "<b>Maria Stone</b> shipped 3 \N{MULTIPLICATION SIGN} Linen Shirt" in maria.text
+
+
+async def test_a_person_changes_the_units_of_line_items_together_or_not_at_all(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    await shop.add(SHIRT)
+    lines = [{"sku": "LS-S", "quantity": 2}, {"name": "Engraving", "unit_price": "3.00", "quantity": 2}]
+    order = await place_order(shop, line_items=lines)
+    shirt, engraving = (f"quantities[{line['id']}]" for line in order["line_items"])
+    url = f"{store_url}/orders/{order['id']}"
+    before = await audit.head(db, shop.store_id)
+    await act(maria, f"{url}/edit", **{engraving: "1", shirt: "5"})
+    assert maria.faults.keys() == {shirt}, maria.faults
+    await act(maria, f"{url}/edit", **{engraving: "0", shirt: "0"})
+    assert maria.response.status_code in (409, 422)
+    await act(maria, f"{url}/edit", **{engraving: "one"})
+    assert maria.faults.keys() == {engraving}
+    assert (await stored(shop, order))["version"] == order["version"]
+    assert await audit.head(db, shop.store_id) == before, "nothing is written on refusal"
+    await act(maria, f"{url}/edit", **{engraving: "0", shirt: "4"})
+    assert maria.notice == "The line items were changed."
+    now = await stored(shop, order)
+    assert [(line["name"], line["quantity"]) for line in now["line_items"]] == [("Linen Shirt", 4)]
+    assert (now["total"], await levels(shop, "LS-S")) == ("236.00", {"default": (4, 4)})

@@ -100,7 +100,7 @@ ANSWERS: Mapping[str, Answer] = {
     "new_webhook-secret": Answer(DEVELOPER, _subscribe),
     "app_webhook-test": Answer(DEVELOPER, _test),
     "order_action-refund-faults": Answer(
-        MERCHANT, _pressing(f"{_DEMO}/orders/{{order_id}}/refund", "Refund", For_shipping="x")
+        MERCHANT, _pressing(f"{_DEMO}/orders/{{order_id}}/refund", "Show the amount", For_shipping="x")
     ),
     "new_import-preview": Answer(MERCHANT, _check_file),
     "new_store-faults": Answer(MERCHANT, _pressing("/portal/open-store", "Create store", Handle="Not a handle")),

@@ -143,7 +143,7 @@ def _visits(params: dict[str, Any]) -> Iterator[Visit]:
             chosen = params | {"token": params[TOKENS.get(page.name, "reset")]}
             yield Visit(page.name, _reader(page), page.url(chosen) + QUERIES.get(page.name, ""), page.name)
     for action in ACTIONS:
-        order = params["processing_order_id" if action in ("ship", "status", "cancel") else "order_id"]
+        order = params["processing_order_id" if action in ("ship", "status", "cancel", "edit") else "order_id"]
         yield Visit(f"order_action-{action}", MERCHANT, f"/portal/stores/demo/orders/{order}/{action}", "order_action")
     for name, (email, address) in STATES.items():
         yield Visit(name, email, address.format(**params))

@@ -113,8 +113,10 @@ def only_shared(text: bytes) -> bytes:
     return text.replace(_END_BYTES, b"")
 
 
-def seen_by(text: bytes, app_id: int) -> bytes:
-    """A stored document as one app may see it: its own metadata and the shared keys, never another app's."""
+def seen_by(text: bytes, app_id: int | None) -> bytes:
+    """A stored document as one app may see it: its own metadata and the shared keys, never another app's. A person sees the
+    shared keys.
+    """
     return only_shared(text.replace(section_start(app_id).encode(), b""))
 
 
@@ -123,7 +125,7 @@ def own_digest(entries: Mapping[str, str]) -> str:
     return f"{crc32(_members_of(entries).encode()):08x}" if entries else ""
 
 
-def own_digest_in(text: bytes, app_id: int) -> str:
+def own_digest_in(text: bytes, app_id: int | None) -> str:
     """The same digest, from the app's section in a stored document."""
     _, start, rest = text.partition(section_start(app_id).encode())
     return f"{crc32(rest.partition(_END_BYTES)[0].removeprefix(b',')):08x}" if start else ""

@@ -66,7 +66,7 @@ async def create_customer(call: Call, body: NewCustomer) -> Created[Customer]:
     shipping and billing, unless another address asks for it. Metadata keys belong to your app, unless they start with
     `shared.`.
     """
-    customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.caller.app_id, call.store.definitions)
+    customer = rules.new_customer(body, call.patch.get("metadata") or {}, call.app_id, call.store.definitions)
     workspace = CustomerWorkspace(await load(call.db, call.store_id, **_keys(customer.fields)))
     workspace.put(customer)
     customer_id = (await _saved(call, customer)).stored_id
@@ -98,7 +98,7 @@ async def update_customer(call: Call, customer_id: int, body: CustomerChanges) -
     _check_version(call, customer)
     if call.echoed:
         check_echoes(call, exactly((await _document(call, customer_id)).doc), CUSTOMER_ELSEWHERE)
-    changed = rules.change_customer(customer, body, call.patch, call.caller.app_id, call.store.definitions)
+    changed = rules.change_customer(customer, body, call.patch, call.app_id, call.store.definitions)
     workspace.put(changed, before=customer)
     await _saved(call, changed)
     return await _document(call, customer_id)
@@ -173,13 +173,13 @@ async def _document(call: Call, customer_id: int) -> One[Customer]:
     if found is None:
         raise _no_customer()
     call.subject = Subject("customer", customer_id)
-    app_id = call.caller.app_id
+    app_id = call.app_id
     return One(seen_by(found.doc, app_id), found.version, own=own_digest_in(found.doc, app_id))
 
 
 def _check_version(call: Call, customer: CustomerCopy) -> None:
     """Check If-Match. A change of the app's own metadata makes no new version, but changes the ETag that the app gets."""
-    call.check_version(customer.version, own_digest(customer.metadata.get(call.caller.app_id, {})))
+    call.check_version(customer.version, own_digest(customer.metadata.get(call.app_id, {})))
 
 
 def _keys(sent: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,11 @@ async def _saved(call: Call, customer: CustomerCopy) -> CustomerCopy:
     call.subject = Subject("customer", customer.id) if customer.id else None
     try:
         [saved] = await save_or_refuse(
-            call.db, call.store_id, call.store.digits, [customer], Cause(call.caller.app_id, call.request_id)
+            call.db,
+            call.store_id,
+            call.store.digits,
+            [customer],
+            Cause(call.app_id, call.request_id, call.person_id),
         )
     except (CustomerExists, ExternalIdTaken):
         # Uses another connection, because this transaction is rolled back.

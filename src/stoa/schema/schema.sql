@@ -290,6 +290,7 @@ CREATE TABLE audit_entries (
     CONSTRAINT audit_entries_pkey PRIMARY KEY (store_id, "position")
 );
 CREATE INDEX audit_entries_created_at_idx ON audit_entries (created_at);
+CREATE INDEX audit_entries_order_actor_idx ON audit_entries (store_id, actor, "position") WHERE (subject ~~ 'order:%'::text);
 COMMENT ON TABLE audit_entries IS 'store';
 
 CREATE TABLE audit_heads (

@@ -17,6 +17,7 @@ T = TypeVar("T")
 PAGE_SIZE, FOUND_AT_MOST = 25, 6
 NEWEST = (("-id", "Newest first"),)
 _NEWEST_NUMBER = 2**62
+_MINE = "mine"
 _PERIOD = {"since": ("gte", 0), "until": ("lt", 1)}
 
 
@@ -40,6 +41,7 @@ class ListSource(msgspec.Struct, Generic[T], frozen=True):
     row: type[T]
     transform: Callable[[bytes], bytes] | None = None  # applied to each stored document
     period: str = ""  # the time that the filters `since` and `until` of a page limit, by days of the store's zone
+    mine: str = ""  # the condition that the filter `mine` of a page sets to the visitor's account
 
 
 def store_of(visit: Visit) -> Store:
@@ -70,7 +72,7 @@ async def list_view(
     parameters = {**base, **_moments(visit, source, filters), **({"cursor": cursor} if cursor else {})}
     fault = ""
     try:
-        page = await _page(visit, source, parameters, path_filters or {})
+        page = await _page(visit, source, parameters, {**(path_filters or {}), **_own(visit, source, filters)})
     except Refusal as refusal:
         fault = _sentence(refusal)
         page = await _page(visit, source, base, path_filters or {})
@@ -98,7 +100,8 @@ def _chosen(visit: Visit, sorts: Sequence[tuple[str, str]], offered: Sequence[st
 
 def _moments(visit: Visit, source: ListSource[Any], filters: Mapping[str, str]) -> dict[str, str]:
     """The filters as the API knows them: the days of a period become its first moment, and the first one after it."""
-    named = {name: value for name, value in filters.items() if not (source.period and name in _PERIOD)}
+    by_page = {*(_PERIOD if source.period else ()), *((_MINE,) if source.mine else ())}
+    named = {name: value for name, value in filters.items() if name not in by_page}
     for name, (operator, days) in _PERIOD.items() if source.period else ():
         if name in filters:
             try:
@@ -108,6 +111,10 @@ def _moments(visit: Visit, source: ListSource[Any], filters: Mapping[str, str]) 
                 value = filters[name]  # which the API refuses
             named[f"{source.period}[{operator}]"] = value
     return named
+
+
+def _own(visit: Visit, source: ListSource[Any], filters: Mapping[str, str]) -> dict[str, int]:
+    return {source.mine: visit.me.account_id} if source.mine and _MINE in filters else {}
 
 
 def _decoded(source: ListSource[T], page: Page[Any]) -> list[T]:
@@ -130,7 +137,8 @@ async def list_pages(
     cursor: str | None = None
     while True:
         try:
-            page = await _page(visit, source, {**parameters, **({"cursor": cursor} if cursor else {})}, {})
+            resumed = {**parameters, **({"cursor": cursor} if cursor else {})}
+            page = await _page(visit, source, resumed, _own(visit, source, filters))
         except Refusal as refusal:
             yield ListView([], 0, filters, sort, "", "", _sentence(refusal))
             return

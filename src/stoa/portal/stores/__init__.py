@@ -3,17 +3,19 @@
 from stoa.portal.stores import (
     audit,
     collections,
-    customers,
+    customer_actions,
     home,
     import_corrections,
     install,
     locations,
     metadata,
+    new_order,
     product_pictures,
     search,
     selected_orders,
     settings,
     stores,
+    transfers,
 )
 
 PAGES = (
@@ -23,10 +25,12 @@ PAGES = (
     product_pictures.pages,  # with those of products
     collections.pages,
     selected_orders.pages,  # with those of orders and of saved filters
-    customers.pages,
+    new_order.pages,
+    customer_actions.pages,  # with those of customers
     search.pages,
     import_corrections.pages,  # with those of imports
     locations.pages,
+    transfers.pages,
     metadata.pages,
     settings.pages,
     audit.pages,

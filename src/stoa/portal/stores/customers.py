@@ -11,6 +11,7 @@ from stoa.customers.contract import CUSTOMERS, Customer
 from stoa.customers.documents import only_shared
 from stoa.customers.rows import change_by_row
 from stoa.customers.save import load, save_or_refuse
+from stoa.db.query import Executor
 from stoa.events.outbox import Cause
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm, text
@@ -68,10 +69,7 @@ async def export_customers(visit: Visit) -> StreamingResponse:
 async def store_customer(visit: Visit) -> View:
     if not visit.may_change():
         return _not_for_viewers()
-    found = await queries.GET.maybe(visit.db, visit.store.id, visit.path_param("customer_id"))
-    if found is None:
-        raise not_found()
-    customer = msgspec.json.decode(_with_shared_metadata(found.doc), type=Customer)
+    customer = await find_customer(visit.db, visit)
     of_customer = {"customer_id": str(customer.id)}
     context: dict[str, Any] = {
         "customer": customer,
@@ -118,6 +116,14 @@ async def forget_customer(visit: Visit, form: ForgetForm) -> Redirect:
     done = await carry_out(visit, form, Change("", f"customer:{customer_id}"), work)
     notice = "The customer was erased from every record." if done else REPEATED
     return Redirect(f"{ROOT}/stores/{visit.store.handle}/customers", notice, "good" if done else "warn")
+
+
+async def find_customer(db: Executor, visit: Visit) -> Customer:
+    """The customer in the path."""
+    found = await queries.GET.maybe(db, visit.store.id, visit.path_param("customer_id"))
+    if found is None:
+        raise not_found()
+    return msgspec.json.decode(_with_shared_metadata(found.doc), type=Customer)
 
 
 def name_of(customer: Customer) -> str:

@@ -1,5 +1,6 @@
 """What a person does with an order: ship, return, refund, hold and cancel it, change its status, and comment on it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,12 +11,12 @@ from stoa.orders.bodies import NewComment, OrderChanges, StatusChange
 from stoa.orders.comments import create_order_comment
 from stoa.orders.contract import Order
 from stoa.orders.endpoints import update_order
-from stoa.orders.line_items import LineChanges, LineItem
+from stoa.orders.line_items import LineChanges
 from stoa.orders.lines import update_order_product
 from stoa.orders.status import update_order_status
 from stoa.portal.kit.dispatch import not_found
 from stoa.portal.kit.forms import FormError, OnceForm
-from stoa.portal.kit.list_view import Slice, paginate
+from stoa.portal.kit.list_view import paginate
 from stoa.portal.kit.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.metadata_forms import MetadataForm
@@ -24,19 +25,20 @@ from stoa.portal.stores.order_forms import (
     Action,
     Line,
     OrderForm,
-    RemovedItem,
     Text,
     payments_to,
     refundable,
-    removed_items,
     statuses_to,
     voidable,
 )
 from stoa.portal.stores.orders import find_order, locations_to_choose, pages, store_order
-from stoa.portal.stores.writes import REPEATED, Change, carry_out
+from stoa.portal.stores.products import pictures_of
+from stoa.portal.stores.queries import ORDER_STATUS
+from stoa.portal.stores.writes import REPEATED, Change, carry_out, show_all_faults
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One
+from stoa.rest.problems import Refusal
 
 _LINES_PER_FORM = 50
 
@@ -61,29 +63,23 @@ async def order_action(visit: Visit) -> PageResponse:
     refused = visit.submitted is not None
     if not (action.possible(order) or refused):
         return Redirect(_url(visit), f"Order #{order.number} cannot be changed in this way now.", "warn")
+    locations = await locations_to_choose(visit)
+    rows = paginate(visit, action.rows(order, bool(locations)) if action.rows else [], "lines", _LINES_PER_FORM)
+    show_all_faults(visit, "quantities", [row.key for row in rows.items])
     context: dict[str, Any] = {
         "order": order,
         "action": visit.path_param("action"),
         "title": action.title,
-        "lines": _lines(visit, order, action),
+        "rows": rows,
+        "pictures": await pictures_of(visit, [row.line.variant_id for row in rows.items]),
         "refundable": refundable(order),
         "amount": visit.to_confirm,
-        "locations": await locations_to_choose(visit),
+        "locations": locations,
         "voidable": voidable(order),
         "statuses": statuses_to(order),
         "payments": payments_to(order),
     }
     return View("stores/order_action.html", context)
-
-
-def _lines(visit: Visit, order: Order, action: Action) -> Slice:
-    units = action.units
-    taken: list[tuple[LineItem | RemovedItem, int]] = []
-    if units:
-        taken += [(line, units(order, line)) for line in order.line_items]
-    if action.refunds:
-        taken += removed_items(order)
-    return paginate(visit, [pair for pair in taken if pair[1] > 0], "lines", _LINES_PER_FORM)
 
 
 @pages.form("/stores/{handle}/orders/{order_id:int}/{action}", on=order_action, in_shard=True)
@@ -97,9 +93,13 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         if body.line_item_id is not None:
             changes = convert(body.members, LineChanges, digits=call.store.digits)
             return await update_order_product(call, order_id, body.line_item_id, changes)
+        if body.lines:
+            return await _change_lines(call, order_id, body.lines)
         if body.of_order:
             return await update_order(call, order_id, convert(body.members, OrderChanges, digits=call.store.digits))
         change = convert(body.members, StatusChange, digits=call.store.digits)
+        if change.status == "shipped":
+            await process_pending(call, order_id)
         answer = await update_order_status(call, order_id, change)
         if action.refunds and ((amount := _refunded(answer)) != form.shown_amount or visit.wants_json):
             raise _AmountNotShown(amount)
@@ -116,6 +116,29 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
         raise FormError(changed if form.shown_amount else {}, status=409 if form.shown_amount else 200) from would
     said = f"Refunded {form.shown_amount} {visit.store.currency}." if action.refunds else action.done
     return Redirect(_url(visit), said if done else REPEATED, "good" if done else "warn")
+
+
+async def _change_lines(call: Call, order_id: int, lines: Mapping[int, dict[str, Any]]) -> Any:
+    """Change several line items in turn; each fault names its line item."""
+    answer: Any = None
+    for line_id, members in lines.items():
+        call.patch = members
+        try:
+            changes = convert(members, LineChanges, digits=call.store.digits)
+            answer = await update_order_product(call, order_id, line_id, changes)
+        except Refusal as refusal:
+            for fault in refusal.faults:
+                fault.pointer = f"/{line_id}{fault.pointer}"
+            raise
+        call.expected = None  # the first step has checked it, and may have made a new version
+    return answer
+
+
+async def process_pending(call: Call, order_id: int) -> None:
+    """Process a pending order before it is shipped, as if a person had done both."""
+    if await ORDER_STATUS.maybe(call.db, call.store_id, order_id) == "pending":
+        await update_order_status(call, order_id, StatusChange(status="processing"))
+        call.expected = None  # this step has checked it, and makes a new version
 
 
 def _refunded(answer: One[Order]) -> str:

@@ -12,11 +12,19 @@ import msgspec
 from stoa.inventory.contract import Location
 from stoa.orders.bodies import LONGEST_HOLD_S
 from stoa.orders.contract import HOLDING, UNPAID, Order
-from stoa.orders.line_items import LineItem
 from stoa.orders.payments import PAYMENTS
 from stoa.orders.records import Fulfillment
 from stoa.portal.kit.forms import FormError, text
-from stoa.portal.stores.writes import VersionedForm, whole
+from stoa.portal.stores.order_units import (
+    UnitRow,
+    all_rows,
+    rows_to_move,
+    rows_to_refund,
+    rows_to_ship,
+    rows_to_take_back,
+    unshipped,
+)
+from stoa.portal.stores.writes import VersionedForm, ids_in, whole
 
 Line = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000)]
 Text = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000, multiline=True)]
@@ -28,7 +36,7 @@ _REFUNDS = frozenset({"partially_refunded", "refunded"})
 class OrderForm(VersionedForm):
     """The fields of all actions; each action reads its own."""
 
-    quantities: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the id of the line item
+    quantities: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the key of the row
     carrier: Line = ""
     tracking_number: Line = ""
     tracking_url: Line = ""
@@ -54,13 +62,14 @@ class OrderForm(VersionedForm):
 
 
 class Body(msgspec.Struct):
-    """The body of a status change, of a change of one line item, or of the order's fields, and the field of the form for each
-    pointer into it.
+    """The body of a status change, of a change of one line item, or of the order's fields, or the bodies of several line
+    items, and the field of the form for each pointer into it.
     """
 
     members: dict[str, Any]
     fields: dict[str, str]
     line_item_id: int | None = None
+    lines: Mapping[int, dict[str, Any]] = {}  # the pointers into these begin with the id
     of_order: bool = False
 
 
@@ -71,7 +80,7 @@ class Action(msgspec.Struct, frozen=True):
     audited: str
     done: str
     body: Callable[[OrderForm], Body]
-    units: Callable[[Order, LineItem], int] | None  # of a line item that the action can take
+    rows: Callable[[Order, bool], list[UnitRow]] | None  # the units that it can take, by location if there are several
     possible: Callable[[Order], bool]
     refunds: bool = False  # whether it is carried out only if the page showed the amount
     needs_locations: bool = False  # whether it is offered only if the store has several locations
@@ -114,6 +123,14 @@ def _relocate(form: OrderForm) -> Body:
     if not form.location:
         raise FormError(location="Select a location.")
     return Body({"location": form.location}, {"/location": "location"}, line)
+
+
+def _edit(form: OrderForm) -> Body:
+    """The units of each line item; 0 removes it."""
+    lines = {line: {"quantity": whole(form.quantities[str(line)])} for line in ids_in(form.quantities)}
+    if not lines:
+        raise FormError(quantities="Enter the units of a line item.")
+    return Body({}, {f"/{line}": f"quantities[{line}]" for line in lines}, lines=lines)
 
 
 def _void(form: OrderForm) -> Body:
@@ -188,55 +205,14 @@ def _portions(form: OrderForm, key: str, at: str, missing: str) -> tuple[list[di
     sent = {line: units for line, units in form.quantities.items() if units.strip("0")}
     if not sent and missing:
         raise FormError(quantities=missing)
-    where = _words(location=form.location)
-    portions = [{key: whole(line), "quantity": whole(units), **where} for line, units in sent.items()]
-    fields = {at: "quantities", **{f"{at}/{n}": f"quantities[{line}]" for n, line in enumerate(sent)}}
-    return portions, {**fields, **{f"{at}/{n}/location": "location" for n in range(len(sent))}}
-
-
-def unshipped(line: LineItem) -> int:
-    return line.quantity - line.fulfilled_quantity
-
-
-def _open(_: Order, line: LineItem) -> int:
-    return unshipped(line)
-
-
-def _reserved(order: Order, line: LineItem) -> int:
-    return _open(order, line) if line.allocations else 0
-
-
-def _with_customer(_: Order, line: LineItem) -> int:
-    return line.fulfilled_quantity - line.returned_quantity
-
-
-def _not_refunded(order: Order, line: LineItem) -> int:
-    removed = sum(each.quantity for each in order.removed_line_items if each.line_item_id == line.id)
-    return max(0, line.quantity + removed - _refunded(order, line.id))
-
-
-def _refunded(order: Order, line_id: int) -> int:
-    return sum(each.quantity for made in order.refunds for each in made.line_items if each.line_item_id == line_id)
-
-
-class RemovedItem(msgspec.Struct):
-    """A line item that was removed, as the form shows it."""
-
-    id: int
-    name: str
-    sku: str | None
-    variant_title: str = ""
-    option_values: dict[str, str] = {}
-
-
-def removed_items(order: Order) -> list[tuple[RemovedItem, int]]:
-    """The line items that were removed as a whole, with their units that are not refunded yet."""
-    left = {line.id for line in order.line_items}
-    return [
-        (RemovedItem(each.line_item_id, each.name, each.sku), each.quantity - _refunded(order, each.line_item_id))
-        for each in order.removed_line_items
-        if each.line_item_id not in left
-    ]
+    portions: list[dict[str, Any]] = []
+    fields = {at: "quantities"}
+    for n, (row, units) in enumerate(sent.items()):
+        line, _, location = row.partition("@")
+        portions.append({key: whole(line), "quantity": whole(units), **_words(location=location or form.location)})
+        fields[f"{at}/{n}"] = f"quantities[{row}]"
+        fields[f"{at}/{n}/location"] = f"quantities[{row}]" if location else "location"
+    return portions, fields
 
 
 def voidable(order: Order) -> list[Fulfillment]:
@@ -261,8 +237,9 @@ ACTIONS: Mapping[str, Action] = {
         "order.shipped",
         "Shipped.",
         _ship,
-        _open,
-        lambda order: "shipped" in order.allowed_transitions and any(_open(order, each) for each in order.line_items),
+        lambda order, several: rows_to_ship(order, by_location=several),
+        # A pending order is processed first.
+        lambda order: order.status in ("pending", "processing") and any(map(unshipped, order.line_items)),
     ),
     "status": Action(
         "Change status",
@@ -288,6 +265,14 @@ ACTIONS: Mapping[str, Action] = {
         None,
         lambda order: order.status == "pending" and order.payment_status in UNPAID,
     ),
+    "edit": Action(
+        "Edit units",
+        "order.lines_changed",
+        "The line items were changed.",
+        _edit,
+        lambda order, _: all_rows(order),
+        lambda order: order.status == "draft" or order.status in HOLDING,
+    ),
     "track": Action(
         "Tracking",
         "order.tracking_changed",
@@ -301,8 +286,8 @@ ACTIONS: Mapping[str, Action] = {
         "order.reservation_moved",
         "The reservation was moved.",
         _relocate,
-        _reserved,
-        lambda order: order.status in HOLDING and any(_reserved(order, each) for each in order.line_items),
+        lambda order, _: rows_to_move(order),
+        lambda order: order.status in HOLDING and bool(rows_to_move(order)),
         needs_locations=True,
     ),
     "void": Action(
@@ -318,7 +303,7 @@ ACTIONS: Mapping[str, Action] = {
         "order.refunded",
         "Refunded.",
         _refund,
-        _not_refunded,
+        lambda order, _: rows_to_refund(order),
         lambda order: refundable(order) > 0,
         refunds=True,
     ),
@@ -327,8 +312,8 @@ ACTIONS: Mapping[str, Action] = {
         "order.returned",
         "The return was recorded.",
         _take_back,
-        _with_customer,
-        lambda order: any(_with_customer(order, each) for each in order.line_items),
+        lambda order, _: rows_to_take_back(order),
+        lambda order: bool(rows_to_take_back(order)),
     ),
     "cancel": Action(
         "Cancel",

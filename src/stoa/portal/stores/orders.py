@@ -1,6 +1,7 @@
 """Order pages: the list, and one order with its line items, totals, payments, fulfillments, refunds, duplicates and timeline."""
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,16 +19,25 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
 from stoa.portal.stores.metadata_forms import definitions_for
 from stoa.portal.stores.order_forms import possible_actions
+from stoa.portal.stores.order_units import refunded
+from stoa.portal.stores.products import pictures_of
 from stoa.portal.stores.queries import ORDER_NUMBER, SAVED_FILTERS
+from stoa.portal.stores.timeline import Storyteller
 
 pages = Pages()
-ORDER_LIST = ListSource(ORDERS, queries.LISTING, Order, period="placed_at")
+# The orders of a person's newest changes in the audit log, which names the account.
+_CHANGED_BY = """id = ANY(ARRAY(
+    SELECT CASE WHEN subject LIKE 'order:%' THEN substr(subject, 7)::bigint END FROM audit_entries
+     WHERE store_id = $1 AND actor = 'account:' || {}::bigint AND subject LIKE 'order:%'
+     ORDER BY position DESC LIMIT 1000))"""
+LISTING = msgspec.structs.replace(queries.LISTING, where={**queries.LISTING.where, "changed_by": _CHANGED_BY})
+ORDER_LIST = ListSource(ORDERS, LISTING, Order, period="placed_at", mine="changed_by")
 _TIMELINE = ListSource(COMMENTS, queries.COMMENTS, Comment)
 _DUPLICATES = ListSource(DUPLICATES, queries.DUPLICATES, Duplicate)
 ORDER_SORTS = (("-placed_at", "Newest first"), ("placed_at", "Oldest first"), ("-total", "Largest first"))
 _FILTERS = (
     *("status", "payment_status", "fulfillment_status", "customer_id", "has_suspected_duplicates"),
-    *("expires_at[lt]", "since", "until"),
+    *("expires_at[lt]", "since", "until", "mine"),
 )
 SAVED = ("status", "payment_status", "fulfillment_status", "since", "until")  # what can be saved: no personal data
 TO_SHIP, DUE = "pending,processing", "unpaid,partially_paid,failed"
@@ -47,7 +57,7 @@ class Tab(msgspec.Struct, frozen=True):
 
     def shows(self, filters: Mapping[str, str]) -> bool:
         """Whether the list with these filters is that of the tab; a search or a period may narrow it."""
-        names = ("status", "payment_status", *self.filters)
+        names = ("status", "payment_status", "mine", *self.filters)
         return all(filters.get(name) == self.filters.get(name) for name in names)
 
 
@@ -56,11 +66,13 @@ _TABS = (
     Tab("To ship", {"status": TO_SHIP}),
     Tab("Unpaid", {"status": OPEN, "payment_status": DUE}),
     Tab("On hold", {"status": "on_hold"}),
+    Tab("Mine", {"mine": "1"}),
 )
 _LINES_PER_PAGE, _RECORDS_PER_PAGE, _ENTRIES_PER_PAGE, _MAX_DUPLICATES = 50, 10, 15, 25
 # The timeline fields that a viewer can see: none of them contains personal data.
 _IMPERSONAL_FIELDS = frozenset(
     {"status", "payment_status", "fulfillment_status", "total", "fulfillments", "refunds", "payments"}
+    | {"returned_quantity"}
 )
 
 
@@ -75,7 +87,8 @@ async def store_orders(visit: Visit) -> View:
         "orders": orders,
         "sorts": ORDER_SORTS,
         "query": visit.query_string,
-        "order_tabs": _TABS,
+        # A viewer changes no orders.
+        "order_tabs": _TABS if visit.may_change() else _TABS[:-1],
         "saved_tabs": saved,
         "current_tab": next((each for each in (*saved, *_TABS) if each.shows(orders.filters)), None),
         "can_save": any(name in orders.filters for name in SAVED) and not orders.fault,
@@ -103,23 +116,26 @@ async def store_order(visit: Visit) -> View:
     suspected, copies = [await _duplicates(visit, order.id, kind) for kind in ("suspected", "copy")]
     # A pair is resolved once one of its orders is cancelled.
     resolved = [each for each in suspected.rows if "cancelled" in (order.status, each.status)]
-    context = {
+    locations = await locations_to_choose(visit)
+    story = Storyteller(order, {each.code: each.name for each in locations}, personal=visit.may_change())
+    lines = paginate(visit, order.line_items, "lines", _LINES_PER_PAGE)
+    context: dict[str, Any] = {
         "order": order,
-        "actions": possible_actions(order, await locations_to_choose(visit)) if visit.may_change() else {},
+        "actions": possible_actions(order, locations) if visit.may_change() else {},
         "suspected": [each for each in suspected.rows if each not in resolved],
         "resolved": resolved,
         "copies": copies,
         "original": await ORDER_NUMBER.maybe(visit.db, visit.store.id, order.duplicate_of or 0),
-        "lines": paginate(visit, order.line_items, "lines", _LINES_PER_PAGE),
-        "names": {
-            **{each.line_item_id: each.name for each in order.removed_line_items},
-            **{line.id: line.name for line in order.line_items},
-        },
+        "lines": lines,
+        "names": story.names,
+        "pictures": await pictures_of(visit, [line.variant_id for line in lines.items]),
+        "refunded": {line.id: refunded(order, line.id) for line in lines.items},
         "fulfillments": paginate(visit, order.fulfillments[::-1], "fulfillments", _RECORDS_PER_PAGE),
         "payments": paginate(visit, order.payments[::-1], "payments", _RECORDS_PER_PAGE),
         "refunds": paginate(visit, order.refunds[::-1], "refunds", _RECORDS_PER_PAGE),
         "units": sum(line.quantity for line in order.line_items),
         "timeline": timeline,
+        "told": [story.tell(entry) for entry in timeline.rows],
         "definitions": (await definitions_for(visit)).of("order"),
     }
     return View("stores/order.html", context)

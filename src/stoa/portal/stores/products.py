@@ -1,5 +1,7 @@
 """Product pages: the list, one product with its variants, and its stock ledger."""
 
+from collections.abc import Iterable
+
 import msgspec
 from starlette.responses import StreamingResponse
 
@@ -12,6 +14,7 @@ from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import PRODUCT_COLUMNS, Export, export_list
 from stoa.portal.stores.metadata_forms import definitions_for
+from stoa.portal.stores.queries import PICTURES
 from stoa.products import queries
 from stoa.products.contract import Product
 from stoa.products.queries import GET, PRODUCTS
@@ -53,10 +56,11 @@ async def store_product(visit: Visit) -> View:
     product = await find_product(visit.db, visit)
     of_product = {"product_id": str(product.id)}
     variants = paginate(visit, product.variants or [], "variants", _VARIANTS_PER_PAGE)
+    levels = await levels_of(visit, [variant.id for variant in variants.items])
     context = {
         "product": product,
         "definitions": (await definitions_for(visit)).of("product"),
-        "levels": await _levels(visit, [variant.id for variant in variants.items]),
+        "levels": {variant: found for variant, found in levels.items() if len(found) > 1},
         "variants": variants,
         "ledger": await list_view(visit, _LEDGER, sorts=NEWEST, fixed=of_product, rows=_RECENT_MOVEMENTS),
     }
@@ -71,11 +75,17 @@ async def store_ledger(visit: Visit) -> View:
     return View("stores/ledger.html", {"product": product, "ledger": ledger})
 
 
-async def _levels(visit: Visit, variant_ids: list[int]) -> dict[int, list[LocationLevel]]:
-    """The levels by location of each variant that has stock at other locations than the default."""
+async def levels_of(visit: Visit, variant_ids: list[int]) -> dict[int, list[LocationLevel]]:
+    """The levels of each variant at the locations that hold units of it, and at the default one."""
     rows = await inventory.LEVELS_OF.all(visit.db, visit.store.id, variant_ids)
-    levels = {row.variant_id: msgspec.json.decode(b"[%b]" % row.docs, type=list[LocationLevel]) for row in rows}
-    return {variant_id: found for variant_id, found in levels.items() if len(found) > 1}
+    return {row.variant_id: msgspec.json.decode(b"[%b]" % row.docs, type=list[LocationLevel]) for row in rows}
+
+
+async def pictures_of(visit: Visit, variant_ids: Iterable[int | None]) -> dict[int, str | None]:
+    """The addresses of the pictures of variants, by their ids."""
+    wanted = {each for each in variant_ids if each is not None}
+    found = await PICTURES.all(visit.db, visit.store.id, list(wanted)) if wanted else []
+    return {each.variant_id: each.url for each in found}
 
 
 async def find_product(db: Executor, visit: Visit) -> Product:

@@ -10,6 +10,55 @@ ORDER_NUMBER = Query(int, "SELECT number FROM orders WHERE store_id = $1 AND id 
 ORDER_STATUS = Query(str, "SELECT status FROM orders WHERE store_id = $1 AND id = $2")
 
 
+class Picture(msgspec.Struct):
+    """The address of a variant's own image, or of the first one of its product."""
+
+    variant_id: int
+    url: str | None
+
+
+PICTURES = Query(
+    Picture,
+    """SELECT v.id AS variant_id,
+              coalesce((SELECT image ->> 'url' FROM json_array_elements(of_product.head -> 'images') image
+                         WHERE image ->> 'id' = of_variant.head ->> 'image_id'),
+                       of_product.head #>> '{images,0,url}') AS url
+         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
+              CROSS JOIN LATERAL (SELECT ('{' || substr(p.head, 2) || '}')::json AS head) of_product
+              CROSS JOIN LATERAL (SELECT ('{' || substr(v.head, 2) || '}')::json AS head) of_variant
+        WHERE v.store_id = $1 AND v.id = ANY($2::bigint[])""",
+)
+
+
+class NamedVariant(msgspec.Struct):
+    """A variant as a row of a form shows it; `title` is empty if its product has no options."""
+
+    id: int
+    name: str
+    title: str
+    sku: str | None
+    price: int
+    available: int
+    sellable: bool  # although no unit is available
+
+
+NAMED_VARIANTS = Query(
+    NamedVariant,
+    """SELECT v.id, p.name,
+              CASE WHEN v.options_key = '[]' THEN '' ELSE ('{' || substr(v.head, 2) || '}')::json ->> 'title' END AS title,
+              v.sku, coalesce(v.price, p.price) AS price, v.on_hand - v.reserved AS available,
+              v.allow_backorder OR NOT v.track_inventory AS sellable
+         FROM variants v JOIN products p ON p.store_id = $1 AND p.id = v.product_id
+        WHERE v.store_id = $1 AND v.id = ANY($2::bigint[]) AND v.deleted_at IS NULL
+        ORDER BY p.name, v.product_id, v.position""",
+)
+VARIANTS_OF = Query(
+    int,
+    """SELECT id FROM variants WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
+        ORDER BY product_id DESC, position LIMIT $3""",
+)
+
+
 class ImportRow(msgspec.Struct):
     """An import in the list of imports."""
 

@@ -19,11 +19,12 @@ from stoa.portal.kit.list_view import PAGE_SIZE, list_view
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import ORDER_COLUMNS, Export, export_list
-from stoa.portal.stores.order_forms import unshipped
+from stoa.portal.stores.order_actions import process_pending
+from stoa.portal.stores.order_units import unshipped
 from stoa.portal.stores.orders import ORDER_LIST, ORDER_SORTS, TO_SHIP, store_orders
-from stoa.portal.stores.queries import ORDER_NUMBER, ORDER_STATUS
+from stoa.portal.stores.queries import ORDER_NUMBER
 from stoa.portal.stores.saved_filters import pages
-from stoa.portal.stores.writes import REPEATED, Change, carry_out, whole
+from stoa.portal.stores.writes import REPEATED, Change, carry_out, ids_in, whole
 from stoa.rest.call import Call
 from stoa.rest.problems import Refusal, VersionConflict
 
@@ -89,7 +90,8 @@ async def ship_orders(visit: Visit, form: ShipForm) -> Redirect:
         for order_id, version in versions.items():
             call.expected = frozenset({(version if isinstance(version, int) else 0, None)})
             try:
-                await _ship(call, order_id)
+                await process_pending(call, order_id)
+                await update_order_status(call, order_id, StatusChange(status="shipped"))
             except Refusal as refusal:
                 raise await _refused(call, order_id, refusal) from refusal
             await visit.by.record(call.db, call.store_id, "order.shipped", f"order:{order_id}")
@@ -98,16 +100,6 @@ async def ship_orders(visit: Visit, form: ShipForm) -> Redirect:
     shipped = "1 order is shipped." if len(versions) == 1 else f"{len(versions)} orders are shipped."
     to_ship = f"{_orders_url(visit)}?{urlencode({'status': TO_SHIP})}"
     return Redirect(to_ship, shipped if done else REPEATED, "good" if done else "warn")
-
-
-async def _ship(call: Call, order_id: int) -> None:
-    """Ship an order; a pending one is processed first, as if a person had done both."""
-    pending = await ORDER_STATUS.maybe(call.db, call.store_id, order_id) == "pending"
-    steps: tuple[Literal["processing", "shipped"], ...] = ("processing", "shipped") if pending else ("shipped",)
-    for step in steps:
-        call.patch = {"status": step}
-        await update_order_status(call, order_id, StatusChange(status=step))
-        call.expected = None  # the first step has checked it, and makes a new version
 
 
 async def _refused(call: Call, order_id: int, refusal: Refusal) -> FormError:
@@ -182,9 +174,8 @@ async def _selected(visit: Visit) -> list[Order]:
 
 
 def _ids(sent: Sequence[str]) -> list[int]:
-    """The ids among what was sent, each once, and not more than a page can show."""
-    ids = [int(each) for each in sent if each.isascii() and each.isdigit() and 0 < len(each) < 19]
-    return list(dict.fromkeys(each for each in ids if each))[:MOST_SELECTED]
+    """The ids among what was sent, not more than a page can show."""
+    return ids_in(sent)[:MOST_SELECTED]
 
 
 def _orders_url(visit: Visit) -> str:

@@ -5,7 +5,7 @@ The work, its events, the key of the form and the audit entry share one transact
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -95,6 +95,20 @@ async def _claim(db: Executor, visit: Visit, form: OnceForm) -> bool:
 def whole(value: str) -> int | str:
     """A number as the API expects it; any other text stays, and the API refuses it."""
     return int(value) if _WHOLE.match(value) else value
+
+
+def ids_in(sent: Iterable[str]) -> list[int]:
+    """The ids among what was sent, each once; other texts are ignored."""
+    ids = [int(each) for each in sent if each.isascii() and each.isdigit() and 0 < len(each) < 19]
+    return list(dict.fromkeys(each for each in ids if each))
+
+
+def show_all_faults(visit: Visit, rows: str, keys: Iterable[object]) -> None:
+    """Show the fault of a row that the page does not show, such as one of a deleted variant, above the rows."""
+    faults = visit.submitted.faults if visit.submitted else {}
+    shown = {f"{rows}[{key}]" for key in keys}
+    for name in [each for each in faults if each.startswith(f"{rows}[") and each not in shown]:
+        faults.setdefault(rows, faults.pop(name))
 
 
 def _changed(result: Any, form: OnceForm) -> bool:

@@ -1,15 +1,16 @@
-/* The amount of a refund while it is entered: the server computes it by the rule of the refund itself. */
+/* The amount of a refund or an order while it is entered: the server computes it by the rule of the refund or order itself. */
 const shown = document.querySelector("input[name=shown_amount]");
 const form = shown.form;
 const [total, button] = [form.querySelector(".total"), form.querySelector("button.main")];
-const { currency } = total.dataset;
+const { currency, idle, says } = total.dataset;
+const QUIET = ["reason", "note", "q", "customer_q"]; // fields that do not change the amount
 let timer = 0;
 let asked = 0;
 
 function show(amount, text) {
   shown.value = amount;
-  button.textContent = amount ? `Refund ${amount} ${currency}` : "Show the amount";
-  total.textContent = amount ? `This refunds ${amount} ${currency}. Nothing is refunded yet.` : text;
+  button.textContent = amount ? `${button.dataset.verb} ${amount} ${currency}` : button.dataset.idle;
+  total.textContent = amount ? says.replace("{}", `${amount} ${currency}`) : text;
 }
 
 async function ask() {
@@ -21,15 +22,15 @@ async function ask() {
     const response = await fetch(form.action, { method: "POST", body, headers, redirect: "manual" });
     const answer = /json/.test(response.headers.get("content-type")) ? await response.json() : {};
     if (number !== asked) return; // the entries have changed meanwhile
-    show(answer.amount ?? "", Object.values(answer.faults ?? {})[0] ?? "The amount is shown before anything is refunded.");
+    show(answer.amount ?? "", Object.values(answer.faults ?? {})[0] ?? idle);
   } catch {
     // Without an answer, the button shows the amount on a page of its own.
   }
 }
 
-// Until the amount of the new entries is known, the button does not refund.
+// Until the amount of the new entries is known, the button does nothing else than show it.
 form.addEventListener("input", (event) => {
-  if (["reason", "note"].includes(event.target.name)) return;
+  if (QUIET.includes(event.target.name)) return;
   asked++;
   show("", "Computing the amount…");
   clearTimeout(timer);

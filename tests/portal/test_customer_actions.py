@@ -1,0 +1,107 @@
+"""Customers that a person creates and changes: the rules and events of the API, once, and on what the page showed."""
+
+from typing import Any
+
+from stoa.access import audit
+from stoa.db.pool import Database
+from tests.portal.store_pages import hidden, place_order
+from tests.support.people import User
+from tests.support.shops import PERSON, SHIRT, Shop
+
+STREET = {"address[address1]": "1 Mill Lane", "address[city]": "Ghent", "address[country_code]": "be"}
+
+
+async def only_customer(shop: Shop) -> dict[str, Any]:
+    [customer] = (await shop.client.get("/customers")).json()["data"]
+    return customer
+
+
+async def submit(user: User, page: str, url: str, fields: dict[str, str]) -> None:
+    """Submit a form of a page; several forms of it may have a key and a version."""
+    await user.open(page)
+    start = user.response.text.index(f'action="{url}"')
+    shown = hidden(user.response.text[start : user.response.text.index("</form>", start)])
+    await user.submit(url, {**shown, **fields})
+
+
+async def test_a_person_creates_a_customer_with_an_address(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    url = f"{store_url}/customers/new"
+    await maria.open(url)
+    fields = {"email": "Ada@example.com", "first_name": "Ada", "tags": "vip, linen", "note": "Rings <twice>."}
+    await maria.submit(url, {**hidden(maria.text), **fields, **STREET})
+    assert maria.notice == "The customer was created."
+    customer = await only_customer(shop)
+    assert maria.path == f"{store_url}/customers/{customer['id']}"
+    assert (customer["tags"], customer["note"]) == (["vip", "linen"], "Rings <twice>.")
+    [address] = customer["addresses"]
+    assert (address["address1"], address["country_code"], address["is_default_shipping"]) == ("1 Mill Lane", "BE", True)
+    events = await db.fetch("SELECT type, actor FROM events WHERE store_id = $1", shop.store_id)
+    assert ("customer.created", '{"type":"account"}') in [tuple(each) for each in events]
+    [entry] = await audit.newest(db, shop.store_id, 1)
+    assert (entry.action, entry.subject) == ("customer.created", f"customer:{customer['id']}")
+
+
+async def test_faults_of_a_new_customer_are_beside_their_fields(shop: Shop, maria: User, store_url: str) -> None:
+    assert (await shop.client.post("/customers", json=PERSON)).status_code == 201
+    url = f"{store_url}/customers/new"
+    for fields, fault in (
+        ({}, "email"),
+        ({"email": "nobody"}, "email"),
+        ({"phone": "12"}, "phone"),
+        ({"email": "zeno@example.com", **STREET, "address[country_code]": "ZZ"}, "address[country_code]"),
+        ({"email": "zeno@example.com", "address[city]": "Ghent"}, "address[address1]"),
+        ({"email": PERSON["email"]}, "email"),
+    ):
+        await maria.open(url)
+        await maria.submit(url, {**hidden(maria.text), **fields})
+        assert maria.response.status_code == 422, fields
+        assert fault in maria.faults, (fields, maria.faults)
+    assert len((await shop.client.get("/customers")).json()["data"]) == 1
+
+
+async def test_a_person_changes_a_customer_that_nobody_else_changed(shop: Shop, maria: User, store_url: str) -> None:
+    customer = (await shop.client.post("/customers", json={**PERSON, "metadata": {"own": 1}})).json()["data"]
+    url = f"{store_url}/customers/{customer['id']}/edit"
+    await maria.open(url)
+    stale = hidden(maria.response.text.partition('id="addresses"')[0])
+    await shop.add(SHIRT)
+    await place_order(shop)  # a new version of the customer, which does not concern the form
+    changed = {"email": PERSON["email"], "first_name": "Augusta", "phone": "+32470123456", "status": "disabled"}
+    await maria.submit(url, {**stale, **changed})
+    assert maria.notice == "Saved."
+    now = await only_customer(shop)
+    assert (now["first_name"], now["phone"], now["status"]) == ("Augusta", "+32470123456", "disabled")
+    assert (now["metadata"], now["orders_count"]) == ({"own": 1}, 1), "an app's metadata and the orders stay"
+    await maria.open(url)
+    await maria.submit(url, {**stale, "key": "another-tab", **changed, "first_name": "Ada"})
+    assert maria.response.status_code == 409
+    assert maria.faults[""].startswith("Somebody changed this while your page was open.")
+
+
+async def test_a_person_adds_changes_and_removes_addresses(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    customer = (await shop.client.post("/customers", json=PERSON)).json()["data"]
+    page = f"{store_url}/customers/{customer['id']}/edit"
+    base = f"{store_url}/customers/{customer['id']}/addresses"
+    fields = {**STREET, "address[address1]": "2 Dock Road", "label": "Office", "is_default_billing": "on"}
+    await submit(maria, page, base, fields)
+    assert maria.notice == "The address was added."
+    first, second = (await only_customer(shop))["addresses"]
+    assert (second["label"], second["is_default_billing"], first["is_default_shipping"]) == ("Office", True, True)
+    await submit(maria, page, f"{base}/{second['id']}", {**STREET, "address[address1]": "3 Dock Road"})
+    assert maria.notice == "Saved."
+    second = (await only_customer(shop))["addresses"][1]
+    assert (second["address1"], second["label"], second["is_default_billing"]) == ("3 Dock Road", None, True)
+    await submit(maria, page, f"{base}/{second['id']}", {**STREET, "address[address1]": ""})
+    assert "address[address1]" in maria.faults
+    await submit(maria, page, f"{base}/{second['id']}", {**STREET, "version": "1"})
+    assert maria.response.status_code == 409
+    await submit(maria, page, f"{base}/{first['id']}/remove", {})
+    assert maria.notice == "The address was removed."
+    assert [each["id"] for each in (await only_customer(shop))["addresses"]] == [second["id"]]
+    entries = await audit.newest(db, shop.store_id, 3)
+    assert {each.action for each in entries} == {"customer.address_changed"}
+    assert "Dock" not in "".join(each.detail for each in entries), "the audit log outlives an erasure"
