@@ -19,6 +19,7 @@ from stoa.api import ENDPOINTS
 from stoa.app_file.endpoint import routes as app_file_routes
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
+from stoa.demo import receiver
 from stoa.events.notify import Notifier
 from stoa.operations import telemetry
 from stoa.operations.maintenance import maintain_forever
@@ -45,7 +46,14 @@ from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
-_FOR_APPS = (*site.HEALTH, "/oauth/", "/.well-known/", "/schemas/", _STORES)  # not pages, though outside the app API
+_FOR_APPS = (
+    *site.HEALTH,
+    "/oauth/",
+    "/.well-known/",
+    "/schemas/",
+    receiver.PATH,
+    _STORES,
+)  # not pages, though outside the app API
 
 
 class Application:
@@ -104,7 +112,8 @@ class Application:
         portal = portal_routes(self.database, settings, uploads, self.notifier)
         installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
-        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
+        received = receiver.routes(self.database, settings)
+        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal, *received]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],
