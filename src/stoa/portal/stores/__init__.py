@@ -3,12 +3,12 @@
 from stoa.portal.stores import (
     audit,
     customers,
-    home,
     import_corrections,
     install,
     locations,
     metadata,
     product_actions,
+    sample_order,
     search,
     selected_orders,
     settings,
@@ -17,7 +17,7 @@ from stoa.portal.stores import (
 
 PAGES = (
     install.pages,
-    home.pages,
+    sample_order.pages,  # with those of the home page
     stores.pages,
     product_actions.pages,  # with those of products
     selected_orders.pages,  # with those of orders and of saved filters
