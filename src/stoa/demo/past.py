@@ -25,7 +25,7 @@ class Past:
     """Maps the moment at which a row was really written to the moment at which it shall have been written.
 
     The steps of a story are written through the endpoints, one after the other, in the order in which they shall have
-    happened. So ids, positions and versions rise with the time, as if it had really passed.
+    happened. So ids, positions and versions rise with these times.
     """
 
     def __init__(self) -> None:

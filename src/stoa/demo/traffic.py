@@ -56,8 +56,8 @@ PLACED_BY_APP = Query(
 SOME_PRODUCTS = Query(int, "SELECT id FROM products WHERE store_id = $1 ORDER BY id LIMIT 40")
 ADD_SAMPLES = Command(
     f"""INSERT INTO service_samples AS s (minutes, at, {", ".join(COUNTERS)})
-        SELECT 60, r.hour, {", ".join(f"r.{name}" for name in COUNTERS)}
-          FROM json_to_recordset($1::text::json) AS r(hour timestamptz, {TYPED_COLUMNS})
+        SELECT r.minutes, r.at, {", ".join(f"r.{name}" for name in COUNTERS)}
+          FROM json_to_recordset($1::text::json) AS r(minutes integer, at timestamptz, {TYPED_COLUMNS})
         ON CONFLICT (minutes, at) DO UPDATE SET {", ".join(f"{name} = s.{name} + excluded.{name}" for name in COUNTERS)}""",
     unbound=_SERVICE,
 )
@@ -70,20 +70,22 @@ async def add_traffic(db: Executor, store_id: int, app_id: int, now: datetime, p
     requests = [*_placed(store_id, app_id, placed), *_drawn(store_id, app_id, now, per_hour, placed, products)]
     requests.sort(key=lambda each: each.id)
     hours: dict[tuple[datetime, str], list[int]] = {}
+    samples: dict[tuple[int, datetime], list[int]] = {}  # by their minutes; those of five minutes are kept for a day
     for each in requests:
-        counts = hours.setdefault(
-            (each.at.replace(minute=0, second=0, microsecond=0), each.operation), [0] * len(COUNTERS)
-        )
-        counts[REQUESTS] += 1
-        counts[TOTAL_US] += each.duration_us
-        counts[bucket_of(each.duration_us / 1_000_000)] += 1
+        hour = each.at.replace(minute=0, second=0, microsecond=0)
+        counts = [0] * len(COUNTERS)
+        counts[REQUESTS], counts[TOTAL_US] = 1, each.duration_us
+        counts[bucket_of(each.duration_us / 1_000_000)] = 1
         if each.status >= 400:
-            counts[error_counter(each.status)] += 1
+            counts[error_counter(each.status)] = 1
+        _add(hours.setdefault((hour, each.operation), [0] * len(COUNTERS)), counts)
+        _add(samples.setdefault((60, hour), [0] * len(COUNTERS)), counts)
+        if each.at > now - timedelta(days=1):
+            five = hour + timedelta(minutes=each.at.minute // 5 * 5)
+            _add(samples.setdefault((5, five), [0] * len(COUNTERS)), counts)
     days: dict[tuple[str, str], list[int]] = {}
-    samples: dict[datetime, list[int]] = {}
     for (hour, operation), counts in hours.items():
         _add(days.setdefault((hour.date().isoformat(), operation), [0] * len(COUNTERS)), counts)
-        _add(samples.setdefault(hour, [0] * len(COUNTERS)), counts)
     recent = {key: counts for key, counts in hours.items() if key[0] > now - timedelta(hours=HOURS_KEPT)}
     of_app = {"store_id": store_id, "app_id": app_id}
     named = [{**of_app, "day": day, "operation": name, **_counters(counts)} for (day, name), counts in days.items()]
@@ -92,7 +94,9 @@ async def add_traffic(db: Executor, store_id: int, app_id: int, now: datetime, p
         {**of_app, "hour": hour, "operation": name, **_counters(counts)} for (hour, name), counts in recent.items()
     ]
     await ADD_HOURS.run(db, _json(named))
-    await ADD_SAMPLES.run(db, _json([{"hour": hour, **_counters(counts)} for hour, counts in samples.items()]))
+    await ADD_SAMPLES.run(
+        db, _json([{"minutes": minutes, "at": at, **_counters(counts)} for (minutes, at), counts in samples.items()])
+    )
     since = first_id(now - timedelta(days=LOGGED_DAYS))
     await ADD_REQUESTS.run(db, _json([each for each in requests if each.id >= since]))
 
