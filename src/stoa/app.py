@@ -113,7 +113,8 @@ class Application:
         installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         received = receiver.routes(self.database, settings)
-        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal, *received]
+        # Starlette tries routes in order, so those that apps call most come first.
+        routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal, *received]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],
