@@ -55,5 +55,5 @@ async def test_a_newcomer_places_an_order_and_sees_its_verified_webhook(demo: De
     await arrived.get_by_role("link", name="order.created").click()
     await expect(page.get_by_text('{"verified":true,"event":"order.created"}')).to_be_visible()
     await page.goto(f"{demo.url}/portal/stores/demo/home")
-    await expect(page.locator(".sales dd small").last).to_contain_text(re.compile(r"1\d\d orders"))
+    await expect(page.locator(".sales dd small").last).to_contain_text(re.compile(r"\d\d+ orders"))
     await check_looks(page, "store-home-demo")

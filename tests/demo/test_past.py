@@ -103,7 +103,7 @@ async def test_each_of_the_last_thirty_days_has_sales(demo: Demo) -> None:
     days = Counter(each["placed_at"].astimezone(zone).date() for each in (await demo.orders("demo")).values())
     today = demo.began.astimezone(zone).date()
     assert all(days[today - timedelta(days=back)] for back in range(1, 31))
-    assert sum(days.values()) > 100
+    assert sum(days.values()) > 80
 
 
 async def test_the_statuses_of_a_working_shop_are_there(demo: Demo) -> None:
@@ -264,7 +264,7 @@ async def test_the_counts_of_usage_are_the_requests_of_the_log(demo: Demo) -> No
 async def test_every_order_of_the_app_is_one_of_its_requests(demo: Demo) -> None:
     placed = await demo.db.fetch("SELECT count(*) FROM events WHERE type = 'order.created' AND actor LIKE '%app_id%'")
     counted = await demo.db.fetch("SELECT sum(requests)::bigint FROM usage_days WHERE operation = 'create_order'")
-    assert placed[0][0] == counted[0][0] > 50
+    assert placed[0][0] == counted[0][0] > 40
 
 
 async def test_the_audit_log_is_sealed_and_in_order(demo: Demo) -> None:

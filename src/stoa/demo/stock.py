@@ -75,7 +75,7 @@ async def open_sample_store(by: Operator, catalog: str) -> StoreRow | None:
 async def fill(operator: Operator, handle: str, catalog: str, past: Past, cast: Cast | None = None) -> None:
     """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores.
 
-    Without a cast the store is quieter, because somebody waits for the page that creates it."""
+    Without a cast the store has no generated sales, because somebody waits for the page that creates it."""
     document, now = _read(catalog), datetime.now(UTC)
     await past.travel(operator.db, now - OPENED)
     for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
@@ -103,7 +103,7 @@ def _steps(
 ) -> list[Step]:
     """What happened in a store: the orders of its file, and the generated sales of the last weeks."""
     steps = told(orders, now)
-    if "sales" in document:
+    if "sales" in document and not quiet:
         sales = msgspec.convert(document["sales"], Sales)
         buyers = {
             order["customer"]["email"]: {
@@ -113,9 +113,7 @@ def _steps(
         }
         bought = [(step.body["customer"]["email"], step.at) for step in steps if "customer" in step.body]
         variants = [Sold(sku, weight) for sku, weight in sales.skus.items()]
-        steps += generated(
-            Market(0 if quiet else sales.per_day, variants, buyers, bought), len(orders), ZoneInfo(store.timezone), now
-        )
+        steps += generated(Market(sales.per_day, variants, buyers, bought), len(orders), ZoneInfo(store.timezone), now)
     return steps
 
 

@@ -36,7 +36,7 @@ class Sold(msgspec.Struct):
 class Market(msgspec.Struct):
     """Who buys what in the generated orders."""
 
-    per_day: int  # orders at least; with 0, one every other day
+    per_day: int  # orders at least
     variants: list[Sold]
     buyers: dict[str, dict[str, Any]]  # bodies of orders by email: the customer and the address
     bought: list[tuple[str, datetime]]  # who has ordered when; nobody orders again within days
@@ -91,7 +91,7 @@ def generated(market: Market, first: int, zone: tzinfo, now: datetime) -> list[S
     for back in range(DAYS, -1, -1):
         day = today - timedelta(days=back)
         weekend = 1 if day.weekday() >= 5 else 0
-        number_of_day = market.per_day + draw.randrange(3) + weekend if market.per_day else draw.randrange(2)
+        number_of_day = market.per_day + draw.randrange(3) + weekend
         for minute in sorted(draw.randrange(8 * 60, 22 * 60) for _ in range(number_of_day)):
             placed = datetime.combine(day, time(minute // 60, minute % 60, draw.randrange(60)), zone)
             near = {email for email, at in market.bought if abs(placed - at) < _APART}
