@@ -21,6 +21,7 @@ from stoa.app_file.endpoint import routes as app_file_routes
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.db.shards import Shards
+from stoa.demo import receiver
 from stoa.events.notify import Notifiers
 from stoa.media.addresses import PREFIX as MEDIA
 from stoa.media.files import close_media
@@ -51,7 +52,14 @@ from stoa.usage.rules import path_words
 from stoa.webhooks.api.feed import stop_waiting
 
 _STORES = "/stores/"
-_FOR_APPS = (*site.HEALTH, "/oauth/", "/.well-known/", "/schemas/", _STORES)  # not pages, though outside the app API
+_FOR_APPS = (
+    *site.HEALTH,
+    "/oauth/",
+    "/.well-known/",
+    "/schemas/",
+    receiver.PATH,
+    _STORES,
+)  # not pages, though outside the app API
 
 
 class Application:
@@ -118,8 +126,9 @@ class Application:
             *app_file_routes(self.database, settings),
         ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
+        received = receiver.routes(self.database, settings)
         # Starlette tries routes in order, so those that apps call most come first.
-        routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal]
+        routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal, *received]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],

@@ -211,6 +211,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], Meta(description="Lowest level that is logged.")
     ] = "info"
     access_log: Annotated[bool, Meta(description="Whether to log each request.")] = True
+    demo: Annotated[
+        bool,
+        Meta(
+            description="Whether all stores are samples: people can place sample orders in them, and a receiver of this service verifies webhooks. `stoa demo` sets it; leave it off elsewhere."
+        ),
+    ] = False
 
     @property
     def direct_url(self) -> str:

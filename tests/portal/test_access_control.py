@@ -58,7 +58,7 @@ NEEDS: dict[Audience | Right, str] = {
         edit_product end_old_secret export_customers export_orders export_products fix_import issue_access_token
         new_app_subscription new_customer new_import new_order new_product new_webhook
         open_development_store_for_app open_location order_action packing_slips pause_managed_subscription
-        pause_subscription pick_list
+        pause_subscription pick_list place_sample_order
         redeliver_one redeliver_range redeliver_selected reduce_app_scopes refuse_request reinstall_app
         remove_address remove_declaration remove_key request_install resume_declaration resume_endpoint resume_managed_subscription
         resume_subscription revoke_deploy_token revoke_tokens rotate_secret rotate_signing_secret

@@ -45,7 +45,10 @@ CHECKS: Mapping[tuple[int, str], dict[str, Any]] = {
     (390, "light"): ON_A_PHONE,
 }
 GUEST = ""
-REDIRECTS = {"theme_page": "it only leads from an old address to the overview"}
+REDIRECTS = {
+    "theme_page": "it only leads from an old address to the overview",
+    "verify_page": "it only confirms the link of an email",
+}
 # A query that fills a page, and the parameter that differs from the one that most pages mean.
 QUERIES = {"store_search": "?q=linen", "app_usage": "?days=30"}
 TOKENS = {"set_up_page": "set_up", "invitation_page": "invited", "new_password_page": "reset"}

@@ -150,17 +150,22 @@ async def record(
     subject: str,
     detail: Mapping[str, Any],
     request_id: str,
+    moment: datetime | None = None,
 ) -> int:
-    """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position."""
+    """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position.
+
+    `moment` is the time of the entry if it is not now, for the past of sample data.
+    """
     text = msgspec.json.encode(detail, order="deterministic").decode()
     if store_id is not None:
         await ENTER.one(db, store_id)
     while True:
         await (SERVICE_LOCK.maybe(db) if store_id is None else LOCK.maybe(db, store_id))
         last = await _last(db, store_id)
-        entry = Entry(last.position + 1, action, actor, subject, text, request_id, last.moment, b"")
+        at = moment or last.moment
+        entry = Entry(last.position + 1, action, actor, subject, text, request_id, at, b"")
         seal = _seal(store_id, last.seal or _GENESIS, entry)
-        fields = (entry.position, action, actor, subject, text, request_id, last.moment, seal)
+        fields = (entry.position, action, actor, subject, text, request_id, at, seal)
         # Only the first entry can conflict: there was no row to lock, and another transaction inserted it.
         inserted = SERVICE_APPEND.run(db, *fields) if store_id is None else APPEND.run(db, store_id, *fields)
         if await inserted:

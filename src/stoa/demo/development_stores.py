@@ -7,6 +7,7 @@ from stoa.access.operator import Operator, find_store
 from stoa.accounts.contract import OwnedStore
 from stoa.accounts.ownership import development_handle, open_development_store, owned_store
 from stoa.accounts.queries import LOCK_ACCOUNT, REMOVE_STORE_ROLES
+from stoa.demo.past import Past
 from stoa.demo.stock import fill
 from stoa.store_data.store_erasure import CONTENT, delete_rows
 
@@ -29,7 +30,7 @@ async def create_development_store(
         if await owned_store(joined.db, account_id, handle) is not None:
             return await find_store(joined.db, handle)
         store = await open_development_store(joined, account_id, name, _CURRENCY, handle=handle)
-        await fill(joined, store.handle, _CATALOG)
+        await fill(joined, store.handle, _CATALOG, Past())
         if app:
             await install(joined, app, store.handle)
     return store
@@ -40,7 +41,7 @@ async def reset_development_store(by: Operator, store: OwnedStore) -> None:
     async with by.transaction() as joined:
         if await delete_rows(joined.db, store.id, MAX_RESET_ROWS, CONTENT) >= MAX_RESET_ROWS:
             raise StoreTooLarge
-        await fill(joined, store.handle, _CATALOG)
+        await fill(joined, store.handle, _CATALOG, Past())
         await joined.record(joined.db, store.id, "store.reset", f"store:{store.handle}")
 
 

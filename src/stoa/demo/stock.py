@@ -1,9 +1,14 @@
-"""Fills a demo store once from its catalog, including customers and orders."""
+"""Fills a sample store once from its catalog: products, customers, locations, and a past of orders."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib.resources import files
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
+from stoa.access.contract import StoreRow
 from stoa.access.definitions import with_definitions
 from stoa.access.operator import Operator
 from stoa.access.queries import STORE_BY_HANDLE
@@ -12,8 +17,11 @@ from stoa.customers.bodies import NewCustomer
 from stoa.customers.rules import new_customer
 from stoa.customers.save import save as save_customers
 from stoa.db.query import Executor
+from stoa.demo.backdating import backdate
+from stoa.demo.past import Past
 from stoa.demo.pictures import keep_pictures
-from stoa.demo.sales import sell
+from stoa.demo.sales import Cast, move_old_orders, play
+from stoa.demo.story import OPENED, Market, Sold, Step, generated, told
 from stoa.events.outbox import Actor, Cause
 from stoa.inventory.locations import add_location
 from stoa.inventory.queries import Move, move_stock
@@ -52,14 +60,20 @@ class NewLocation(msgspec.Struct):
     stock: dict[str, int]  # the units that it holds, by SKU
 
 
-async def create_sample_store(operator: Operator, catalog: str) -> None:
-    """Create the store of a catalog and fill it; an existing store is left unchanged."""
-    document = parse((files("stoa.demo") / catalog).read_bytes())
-    wanted = msgspec.convert(document["store"], NewStore)
-    if await STORE_BY_HANDLE.maybe(operator.db, wanted.handle) is not None:
-        return
-    await create_store(
-        operator,
+class Sales(msgspec.Struct):
+    """The generated sales of a catalog: orders a day at least, and how often each SKU is bought."""
+
+    per_day: int
+    skus: dict[str, int]
+
+
+async def open_sample_store(by: Operator, catalog: str) -> StoreRow | None:
+    """Create the store of a catalog, without content; None if it exists."""
+    wanted = msgspec.convert(_read(catalog)["store"], NewStore)
+    if await STORE_BY_HANDLE.maybe(by.db, wanted.handle) is not None:
+        return None
+    return await create_store(
+        by,
         wanted.handle,
         wanted.name,
         wanted.currency,
@@ -67,12 +81,14 @@ async def create_sample_store(operator: Operator, catalog: str) -> None:
         timezone=wanted.timezone,
         locale=wanted.locale,
     )
-    await fill(operator, wanted.handle, catalog)
 
 
-async def fill(operator: Operator, handle: str, catalog: str) -> None:
-    """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores."""
-    document = parse((files("stoa.demo") / catalog).read_bytes())
+async def fill(operator: Operator, handle: str, catalog: str, past: Past, cast: Cast | None = None) -> None:
+    """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores.
+
+    Without a cast the store has no generated sales, because somebody waits for the page that creates it."""
+    document, now = _read(catalog), datetime.now(UTC)
+    await past.travel(operator.db, now - OPENED)
     for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
         await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
@@ -90,8 +106,36 @@ async def fill(operator: Operator, handle: str, catalog: str) -> None:
             await _add_customers(db, store, document["people"], operator.request_id)
     for location in msgspec.convert(document.get("locations", []), list[NewLocation]):
         await _open_location(operator, store, location)
-    if "orders" in document:
-        await sell(operator, store, document["orders"])
+    orders = _read(document["orders"])
+    await move_old_orders(operator, store, orders.get("moved", []), past)
+    await play(
+        operator, store, _steps(document, orders["orders"], store, now, quiet=cast is None), cast or Cast(), past
+    )
+    await past.return_to_present(operator.db)
+    await backdate(operator.db, store.id, past)
+
+
+def _steps(
+    document: Mapping[str, Any], orders: list[dict[str, Any]], store: Store, now: datetime, *, quiet: bool
+) -> list[Step]:
+    """What happened in a store: the orders of its file, and the generated sales of the last weeks."""
+    steps = told(orders, now)
+    if "sales" in document and not quiet:
+        sales = msgspec.convert(document["sales"], Sales)
+        buyers = {
+            order["customer"]["email"]: {
+                name: order[name] for name in ("customer", "shipping_address") if name in order
+            }
+            for order in orders
+        }
+        bought = [(step.body["customer"]["email"], step.at) for step in steps if "customer" in step.body]
+        variants = [Sold(sku, weight) for sku, weight in sales.skus.items()]
+        steps += generated(Market(sales.per_day, variants, buyers, bought), len(orders), ZoneInfo(store.timezone), now)
+    return steps
+
+
+def _read(name: str) -> dict[str, Any]:
+    return parse((files("stoa.demo") / name).read_bytes())
 
 
 async def _open_location(operator: Operator, store: Store, new: NewLocation) -> None:
@@ -108,7 +152,7 @@ async def _open_location(operator: Operator, store: Store, new: NewLocation) -> 
 
 async def _add_customers(db: Executor, store: Store, people: str, request_id: str) -> None:
     """Add the customers of a file to an empty store."""
-    document = parse((files("stoa.demo") / people).read_bytes())
+    document = _read(people)
     bodies = [convert(each, NewCustomer, digits=store.digits) for each in document["customers"]]
     customers = [
         new_customer(body, each.get("metadata", {}), None, store.definitions)

@@ -243,6 +243,13 @@ def _encrypted(by: Operator, app_id: int, secret: str) -> bytes:
     return Cipher(secret_key(by.settings)).encrypt(secret, *secret_place(0, 0, app_id, shared=True))
 
 
+async def signing_secrets(db: Executor, cipher: Cipher, app_id: int) -> list[str]:
+    """The active signing secrets of an app, newest first; none if it has no callbacks yet."""
+    row, place = await GET.maybe(db, app_id), secret_place(0, 0, app_id, shared=True)
+    sealed = [] if row is None else [row.sealed_secret, row.sealed_old_secret]
+    return [cipher.decrypt(each, *place) for each in sealed if each is not None]
+
+
 # --- install links ----------------------------------------------------------------------------------------------------
 
 
@@ -253,8 +260,5 @@ def install_content(client_id: str, store: str, timestamp: int, state: str) -> b
 
 async def install_signature(by: Operator, app_id: int, content: bytes) -> str:
     """One hexadecimal HMAC-SHA256 for each active signing secret, newest first, separated by commas."""
-    row = await GET.one(by.db, app_id)
-    cipher, place = Cipher(secret_key(by.settings)), secret_place(0, 0, app_id, shared=True)
-    encrypted = [each for each in (row.sealed_secret, row.sealed_old_secret) if each is not None]
-    keys = [key_of(cipher.decrypt(each, *place)) for each in encrypted]
+    keys = [key_of(each) for each in await signing_secrets(by.db, Cipher(secret_key(by.settings)), app_id)]
     return ",".join(hmac.digest(key, content, "sha256").hex() for key in keys)

@@ -120,6 +120,8 @@ async def dashboard(visit: Visit) -> View:
         "failing": await FAILING_OF_APPS.all(visit.db, failing) if failing else [],
         "steps": [] if dismissed else await _steps(visit, apps, stores),
         "app_id": _first_changeable(apps),
+        "tailed": next((app for app in apps if app.installations and app.status == "active"), None),
+        "sampled": _sampled(visit, stores),
     }
     return View("dashboard.html", context)
 
@@ -133,6 +135,19 @@ async def dismiss_checklist(visit: Visit) -> Redirect:
 def _selling(stores: list[OwnedStore]) -> list[OwnedStore]:
     """The stores in which the person decides; development stores contain samples."""
     return [store for store in stores if store.role != "viewer" and not store.development][:_MAX_SEARCHED]
+
+
+def _sampled(visit: Visit, stores: list[OwnedStore]) -> OwnedStore | None:
+    """The first store in which the person may place sample orders; apps are installed on it."""
+    found = [
+        store
+        for store in stores
+        if visit.has_samples(store)
+        and store.installations
+        and store.status == "active"
+        and RIGHTS[store.role] >= Right.CHANGE
+    ]
+    return min(found, key=lambda store: store.created_at, default=None)
 
 
 def _first_changeable(apps: list[OwnedApp]) -> int | None:

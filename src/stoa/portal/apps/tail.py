@@ -75,6 +75,7 @@ class LastAttempt(msgspec.Struct):
 
     duration_ms: int = 0
     response_status: int | None = None
+    response_body: str | None = None
     error: str | None = None
 
 
@@ -93,6 +94,7 @@ class TailEntry(msgspec.Struct):
     response_status: int | None
     duration_ms: int | None
     error: str | None
+    verified: bool  # the receiver of the demo has verified the signature
 
 
 class Tail:
@@ -157,7 +159,12 @@ class Tail:
             response_status=last.response_status if last else None,
             duration_ms=last.duration_ms if last else None,
             error=last.error if last else None,
+            verified=self._visit.settings.demo and last is not None and _verified(last),
         )
+
+
+def _verified(attempt: LastAttempt) -> bool:
+    return attempt.response_status == 200 and (attempt.response_body or "").startswith('{"verified":true')
 
 
 def _state(row: DeliveryRow) -> str:

@@ -3,7 +3,7 @@ const table = document.querySelector("[data-tail]");
 const live = document.querySelector("[data-live]");
 const button = document.querySelector("[data-pause]");
 const empty = document.querySelector("[data-empty]");
-const MAX_ROWS = 100;
+const MAX_ROWS = Number(table.dataset.rows ?? 100);
 const TONES = { succeeded: "good", failed: "bad", retrying: "warn", pending: "sea" };
 let source = null;
 let loaded = false;
@@ -30,13 +30,14 @@ function row(entry) {
   const status = entry.status[0].toUpperCase() + entry.status.slice(1);
   const duration = entry.duration_ms === null ? "" : ` in ${entry.duration_ms} ms`;
   const result = entry.response_status ?? (entry.error ?? "–").replaceAll("_", " ");
-  const response = entry.attempts ? `${result}${duration}` : "–";
+  const response = [entry.attempts ? `${result}${duration}` : "–"];
+  if (entry.verified) response.push(" ", element("span", { className: "badge good", textContent: "Signature verified" }));
   return element(
     "tr",
     { id: `t-${entry.id}` },
     cell("", element("a", { href: entry.url, textContent: entry.event }), element("small", { textContent: entry.resource })),
     cell("Status", element("span", { className: `badge ${TONES[entry.status] ?? ""}`, textContent: status })),
-    cell("Response", response),
+    cell("Response", ...response),
     cell("Store", entry.store),
     cell("Subscription", element("span", { className: "clip", textContent: entry.webhook })),
     cell("Time (UTC)", clock(entry.at)),

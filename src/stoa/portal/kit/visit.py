@@ -145,5 +145,9 @@ class Visit:
         owned = [getattr(self, name) for name in ("app", "store") if hasattr(self, name)]
         return all(RIGHTS.get(each.role, Right.VIEW) >= right for each in owned)
 
+    def has_samples(self, store: OwnedStore) -> bool:
+        """Whether sample orders disturb nobody in a store: a development store, or every store of a demo."""
+        return store.development or self.settings.demo
+
     def may_change(self) -> bool:
         return self.may(Right.CHANGE)

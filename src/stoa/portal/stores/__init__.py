@@ -4,13 +4,13 @@ from stoa.portal.stores import (
     audit,
     collections,
     customer_actions,
-    home,
     import_corrections,
     install,
     locations,
     metadata,
     new_order,
     product_pictures,
+    sample_order,
     search,
     selected_orders,
     settings,
@@ -20,7 +20,7 @@ from stoa.portal.stores import (
 
 PAGES = (
     install.pages,
-    home.pages,
+    sample_order.pages,  # with those of the home page
     stores.pages,
     product_pictures.pages,  # with those of products
     collections.pages,

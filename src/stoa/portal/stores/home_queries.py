@@ -102,6 +102,7 @@ class TopProduct(msgspec.Struct):
     units: int
     available: int
     in_stock: bool
+    image: str | None
 
 
 TOP_PRODUCTS = Query(
@@ -115,7 +116,8 @@ TOP_PRODUCTS = Query(
               FROM recent r JOIN order_lines l ON l.store_id = $1 AND l.order_id = r.id
                    JOIN variants v ON v.store_id = $1 AND v.id = l.variant_id
              GROUP BY v.product_id ORDER BY units DESC, v.product_id LIMIT 6)
-        SELECT p.id, p.name, s.units, p.on_hand - p.reserved AS available, p.in_stock
+        SELECT p.id, p.name, s.units, p.on_hand - p.reserved AS available, p.in_stock,
+               ('{{' || substr(p.head, 2) || '}}')::json -> 'images' -> 0 ->> 'url' AS image
           FROM sold s JOIN products p ON p.store_id = $1 AND p.id = s.product_id
          WHERE p.deleted_at IS NULL AND s.units > 0 ORDER BY s.units DESC, p.id""",
 )

@@ -112,7 +112,7 @@ class Views:
 
 def why_not(subscription: EventSelection, event: AddressedEvent, owners: Mapping[int, int], views: Views) -> str | None:
     """Why a subscription does not receive an event; None if it does. `owners` maps subscriptions to their apps."""
-    if not _selects(subscription.events, event.type):
+    if not selects(subscription.events, event.type):
         return "not_subscribed"
     kind = EventType.known.get(event.type)
     if event.audience is not None and event.audience != subscription.app_id:
@@ -198,7 +198,7 @@ def why_dropped(
     return None
 
 
-def _selects(patterns: Sequence[str], type: str) -> bool:
+def selects(patterns: Sequence[str], type: str) -> bool:
     return type in patterns or "*" in patterns or f"{type.partition('.')[0]}.*" in patterns
 
 
