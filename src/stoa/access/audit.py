@@ -137,6 +137,13 @@ ALL_ACTIONS = Query(
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
 
 
+def changed_values(values: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The details of a change: the new values, and under `before` the ones that they replaced."""
+    changed = {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+    after = {name: new for name, (_, new) in changed.items()}
+    return {**after, "before": {name: old for name, (old, _) in changed.items()}}
+
+
 async def record(
     db: Executor,
     store_id: int | None,

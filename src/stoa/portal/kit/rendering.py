@@ -15,6 +15,7 @@ from stoa.access.contract import SCOPES
 from stoa.accounts.rules import browser_of
 from stoa.html import environment
 from stoa.portal.kit.assets import assets
+from stoa.portal.kit.charts import sparkline
 from stoa.portal.kit.forms import TOKEN
 from stoa.portal.kit.pages import Form, Page
 from stoa.portal.kit.visit import Visit
@@ -110,6 +111,7 @@ def _environment() -> Environment:
         "initials": initials,
         "browser": browser_of,
         "filename": filename,
+        "sparkline": sparkline,
     }
     return environment("stoa.portal", **filters)
 

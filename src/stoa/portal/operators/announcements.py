@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from stoa.accounts import announcements
-from stoa.accounts.announcements import InvalidPeriod
+from stoa.accounts.announcements import InvalidLink, InvalidPeriod
 from stoa.portal.kit.dispatch import sentence
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View
@@ -25,6 +25,8 @@ class AnnouncementForm(msgspec.Struct):
     text: _Text
     starts_at: _Time
     ends_at: _Time
+    link_url: Annotated[str, text("Use at most 500 characters.", max_length=500)] = ""
+    link_label: Annotated[str, text("Use at most 60 characters.", max_length=60)] = ""
 
 
 @pages.page("/operators/announcements", audience=Audience.OPERATOR)
@@ -37,9 +39,13 @@ async def operator_announcements(visit: Visit) -> View:
 async def create_announcement(visit: Visit, form: AnnouncementForm) -> Redirect:
     starts_at, ends_at = _time("starts_at", form.starts_at), _time("ends_at", form.ends_at)
     try:
-        await announcements.announce(visit.by, form.text, starts_at, ends_at, datetime.now(UTC))
+        await announcements.announce(
+            visit.by, form.text, starts_at, ends_at, datetime.now(UTC), url=form.link_url, label=form.link_label
+        )
     except InvalidPeriod as refusal:
         raise FormError(ends_at=sentence(refusal)) from refusal
+    except InvalidLink as refusal:
+        raise FormError(link_url=sentence(refusal)) from refusal
     return Redirect(_OPERATOR_PAGE, "The announcement is saved.")
 
 
