@@ -62,7 +62,7 @@ async def test_the_overview_shows_the_failing_one_of_a_hundred_apps(
         "Nothing listens at its address. Check that it is running, and its port.",
         f"<dt>Failing URL</dt><dd><code>{URL}</code>",
         "<dt>Last error</dt><dd>Connection refused</dd>",
-        f'href="{page}/deliveries?status=pending"',
+        f'href="{page}/deliveries?status=retrying"',
     ):
         assert expected in maria.text, expected
     assert len(maria.response.content) < 40_000

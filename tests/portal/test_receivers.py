@@ -74,7 +74,7 @@ def test_a_receiver_verifies_handles_once_and_refuses_forgeries(tmp_path: Path, 
 
 def _status(url: str, body: bytes, headers: dict[str, str]) -> int | None:
     try:
-        raw = {name: value.encode() for name, value in headers.items()}
+        raw = {name.encode(): value.encode() for name, value in headers.items()}
         return httpx.post(url, content=body, headers=raw, timeout=20).status_code
     except httpx.TransportError:
         return None

@@ -35,7 +35,7 @@ class StoreEntry(Entry):
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """Which entries to find; empty conditions do not limit them. `app` is the actor or the subject, such as app:7."""
+    """Which entries to find; empty conditions do not limit them. `app` is the actor or the subject, such as app:7 or account:5."""
 
     actor: str = ""
     action: str = ""

@@ -3,6 +3,7 @@
 The command palette asks for the results of each keystroke as JSON. Without a script, the same address is a page.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,7 @@ from stoa.reference.search import MOST_CHARACTERS, Hit, words_of
 
 _MOST_OF_A_KIND, _MOST_PAGES, _MOST_OF_EVERYBODY = 5, 6, 3
 _SHORTEST_OF_EVERYBODY = 3  # characters
+_LONGEST_WAIT_S = 0.3
 _OPERATORS = f"{ROOT}/operators"
 _MOST_STORES = 3  # in which orders and products are searched, unless the person is at the page of one
 _STORE_IN_URL = re.compile(rf"{ROOT}/stores/([a-z0-9-]+)(?:[/?#]|\Z)")
@@ -50,9 +52,9 @@ def search_pages(destinations: Callable[[], Destinations]) -> Pages:
 
     async def search_page(visit: Visit) -> View | Response:
         query = " ".join(visit.query("q")[:MOST_CHARACTERS].split())
-        found = await _found(visit, query, destinations()) if query else []
+        found, partial = await _found(visit, query, destinations()) if query else ([], False)
         if visit.wants_json:
-            body = msgspec.json.encode({"query": query, "results": found})
+            body = msgspec.json.encode({"query": query, "results": found, "partial": partial})
             return Response(body, media_type="application/json", headers={"Vary": "Accept, Cookie"})
         return View("search.html", {"wanted": query, "found": found})
 
@@ -60,8 +62,11 @@ def search_pages(destinations: Callable[[], Destinations]) -> Pages:
     return pages
 
 
-async def _found(visit: Visit, query: str, destinations: Destinations) -> list[Hit]:
-    """What the query finds, and the person may open; each kind has a few results, the most likely kind first."""
+async def _found(visit: Visit, query: str, destinations: Destinations) -> tuple[list[Hit], bool]:
+    """What the query finds, and the person may open; each kind has a few results, the most likely kind first.
+
+    The second value says that the documentation is not searched yet.
+    """
     account_id, term = visit.me.account_id, query.lower()
     apps, stores = await owned_apps(visit.by, account_id), await owned_stores(visit.by, account_id)
     pages = _pages(visit, query, destinations, apps, stores)
@@ -76,11 +81,20 @@ async def _found(visit: Visit, query: str, destinations: Destinations) -> list[H
         ),
     ]
     of_stores = await _of_stores(visit, query, stores)
-    documentation = (await documentation_hits(query))[:_MOST_OF_A_KIND]
+    documentation, partial = await _documentation(visit, query)
     everybody = await _of_everybody(visit, term) if visit.me.operator else []
     if any(character.isdigit() for character in query):  # a number or a SKU, rather than the name of a page
-        return [*of_stores, *named, *pages, *everybody, *documentation]
-    return [*pages, *named, *of_stores, *everybody, *documentation]
+        return [*of_stores, *named, *pages, *everybody, *documentation], partial
+    return [*pages, *named, *of_stores, *everybody, *documentation], partial
+
+
+async def _documentation(visit: Visit, query: str) -> tuple[list[Hit], bool]:
+    """The results in the documentation. A script does not wait until a new worker has indexed it: it asks again."""
+    try:
+        async with asyncio.timeout(_LONGEST_WAIT_S if visit.wants_json else None):
+            return (await documentation_hits(query))[:_MOST_OF_A_KIND], False
+    except TimeoutError:
+        return [], True
 
 
 def _pages(

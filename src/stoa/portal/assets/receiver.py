@@ -25,7 +25,8 @@ lock = threading.Lock()
 
 def handle(event: dict[str, Any]) -> None:
     """Your code. Ignore types that you do not know: later releases may add events."""
-    print("verified", event["type"], (event.get("resource") or {}).get("id"), flush=True)
+    resource: dict[str, Any] = event.get("resource") or {}
+    print("verified", event["type"], resource.get("id"), flush=True)
 
 
 def is_signed(body: bytes, event_id: str, timestamp: str, signatures: str) -> bool:

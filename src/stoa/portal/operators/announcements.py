@@ -18,6 +18,8 @@ _TIME = "Enter a date and a time, such as 2026-12-24 18:00."
 
 
 _Text = Annotated[str, text("Enter a text with 1 to 500 characters.", min_length=1, max_length=500, multiline=True)]
+_Url = Annotated[str, text("Use at most 500 characters.", max_length=500)]
+_Label = Annotated[str, text("Use at most 60 characters.", max_length=60)]
 _Time = Annotated[str, text(_TIME, min_length=1, max_length=40)]
 
 
@@ -25,8 +27,8 @@ class AnnouncementForm(msgspec.Struct):
     text: _Text
     starts_at: _Time
     ends_at: _Time
-    link_url: Annotated[str, text("Use at most 500 characters.", max_length=500)] = ""
-    link_label: Annotated[str, text("Use at most 60 characters.", max_length=60)] = ""
+    link_url: _Url = ""
+    link_label: _Label = ""
 
 
 @pages.page("/operators/announcements", audience=Audience.OPERATOR)

@@ -85,6 +85,8 @@ async def _search(visit: Visit) -> Search:
             chain = (await find_store(visit.db, handle if is_handle(handle) else "")).id
         except NoSuchStore:
             actor, fault = _NOBODY, "No store has this handle."
+    if not app and actor != _NOBODY:  # what a person did, and what was done to them
+        actor, app = "", actor
     everywhere = filters.get("log") == "all" and "store" not in filters
     return Search(filters, conditions(filters, actor, app, UTC), chain, everywhere, fault)
 

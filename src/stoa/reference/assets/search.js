@@ -24,13 +24,12 @@ const input = make("input", {
 });
 const closing = make("button", { type: "button", "aria-label": "Close the search" }, "Esc");
 const summary = make("p", { role: "status" });
-// Without a selected result, Enter leads to the page of all results.
 const form = make("form", { action: opener.href, role: "search" }, input, closing);
 const box = make("dialog", { id: "search-box", "aria-label": "Search" }, form, list, summary);
 document.body.append(box);
 
 let active = -1;
-let shown = ""; // the query that the results belong to
+let shown = ""; // the query of the results
 let pending = null;
 let timer = 0;
 
@@ -71,7 +70,9 @@ async function search() {
       headers: { accept: "application/json" },
     });
     if (!response.ok) throw new Error(response.statusText);
-    show(query, (await response.json()).results);
+    const { results, partial } = await response.json();
+    show(query, results);
+    if (partial) timer = setTimeout(search, 400);
   } catch (error) {
     if (error.name === "AbortError") return;
     show("", []);
@@ -97,7 +98,7 @@ input.addEventListener("keydown", (event) => {
     event.preventDefault();
     select((active + step + count) % count);
   }
-  // Not before the results belong to the query: a fast typist would open an earlier result.
+  // A fast typist must not open an earlier result.
   if (event.key === "Enter" && active >= 0 && input.value.trim() === shown) {
     event.preventDefault();
     list.children[active].click();

@@ -96,9 +96,10 @@ FIRST_FAILING_OF_STORES = Query(
     _FIRST.format("w.store_id", _FAILS, _SELECT),
     unbound="it finds the failing subscriptions of an account's stores, by the stores",
 )
+_IN_STORE = _SELECT.replace("d.store_id = l.store_id", "d.store_id = $1")
 FAILING_SUBSCRIPTION = Query(
     FailingReceiver,
-    f"{_SELECT} WHERE l.store_id = $1 AND w.store_id = $1 AND s.id = $1 AND l.webhook_id = $2 AND {_FAILS}",
+    f"{_IN_STORE} WHERE l.store_id = $1 AND w.store_id = $1 AND s.id = $1 AND l.webhook_id = $2 AND {_FAILS}",
 )
 FAILING_OF_APPS = Query(
     FailingReceiver,
