@@ -23,6 +23,7 @@ async def fail(by: Operator, store_id: int, app_id: int, *, error: str | None = 
     webhook_id = await add_subscription(by, store_id, app_id, url=URL)
     await emit_products(by, store_id)
     attempt = {"at": "2026-03-14T09:26:53Z", "duration_ms": 1, "response_status": status, "error": error}
+    attempt |= {"response_body": None}
     await by.db.execute(
         "UPDATE pending_deliveries SET attempt_count = 1, attempts = $3 WHERE store_id = $1 AND webhook_id = $2",
         store_id,
@@ -66,6 +67,8 @@ async def test_the_overview_shows_the_failing_one_of_a_hundred_apps(
     ):
         assert expected in maria.text, expected
     assert len(maria.response.content) < 40_000
+    await maria.open(f"{page}/deliveries?status=retrying")
+    assert maria.text.count("<tr><td>") == 1
 
 
 async def test_operators_see_the_receiver_its_error_and_links(
