@@ -58,6 +58,9 @@ class Variant(Answer):
     created_at: datetime
     updated_at: datetime
     version: int
+    gtin: str | None
+    requires_shipping: bool | None
+    taxable: bool | None
 
 
 class Product(Answer):
@@ -202,6 +205,8 @@ class Line(Answer):
     taxable: bool
     location: str | None
     allocations: list[dict[str, Any]]
+    weight: float | None
+    weight_unit: str | None
 
 
 class Totals(Answer):
@@ -242,6 +247,8 @@ class Order(Answer):
     tax_lines: list[dict[str, Any]]
     fulfillments: list[dict[str, Any]]
     refunds: list[dict[str, Any]]
+    payments: list[dict[str, Any]]
+    removed_line_items: list[dict[str, Any]]
     shipping_method: str | None
     payment_method: str | None
     tags: list[str]
@@ -250,6 +257,7 @@ class Order(Answer):
     placed_at: datetime
     cancelled_at: datetime | None
     completed_at: datetime | None
+    expires_at: datetime | None
     line_items: list[Line]
     contact: dict[str, Any]
     shipping_address: dict[str, Any] | None

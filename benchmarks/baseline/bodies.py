@@ -46,6 +46,9 @@ class NewVariant(Body):
     external_id: Short | None = None
     metadata: dict[str, Any] = {}
     stock: NewStock = NewStock()
+    gtin: Annotated[str, Field(pattern=r"^[0-9]{8,14}$")] | None = None
+    requires_shipping: bool | None = None
+    taxable: bool | None = None
 
 
 class NewProduct(Body):

@@ -119,6 +119,9 @@ class Variant(Stocked, Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     version: Mapped[int]
+    gtin: Mapped[str | None]
+    requires_shipping: Mapped[bool | None]
+    taxable: Mapped[bool | None]
     product: Mapped["Product"] = relationship(back_populates="variants")
 
 

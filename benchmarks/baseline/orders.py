@@ -105,13 +105,18 @@ def _order(body: NewOrder, store: Store, app: App, variants: dict[str, Variant])
             attributes=line.metadata,
             discounts=[],
             tax_lines=[],
-            requires_shipping=True,
-            taxable=True,
+            requires_shipping=variant.product.requires_shipping
+            if variant.requires_shipping is None
+            else variant.requires_shipping,
+            taxable=variant.product.taxable if variant.taxable is None else variant.taxable,
             location=None,
             allocations=[{"location": "default", "quantity": line.quantity}],
+            weight=weight,
+            weight_unit=None if weight is None else variant.product.weight_unit,
         )
         for line in body.line_items
         for variant in (variants[line.sku],)
+        for weight in (variant.product.weight if variant.weight is None else variant.weight,)
     ]
     subtotal = sum((line.total for line in lines), Decimal(0))
     return Order(
@@ -142,6 +147,9 @@ def _order(body: NewOrder, store: Store, app: App, variants: dict[str, Variant])
         tax_lines=[],
         fulfillments=[],
         refunds=[],
+        payments=[],
+        removed_line_items=[],
+        expires_at=None,
         attributes=body.metadata,
         created_at=now,
         updated_at=now,

@@ -70,7 +70,10 @@ CREATE TABLE baseline.variants (
     reserved            bigint        NOT NULL,
     created_at          timestamptz   NOT NULL,
     updated_at          timestamptz   NOT NULL,
-    version             integer       NOT NULL
+    version             integer       NOT NULL,
+    gtin                text,
+    requires_shipping   boolean,
+    taxable             boolean
 );
 
 CREATE TEMPORARY TABLE documents ON COMMIT DROP AS
@@ -95,7 +98,7 @@ SELECT v.id, v.product_id, doc->>'title', doc->'option_values', v.sku, v.barcode
        (doc->>'effective_price')::numeric, (doc->>'compare_at_price')::numeric, (doc->>'cost_price')::numeric,
        (doc->>'weight')::float8, (doc->>'image_id')::integer, v.position, (doc->>'is_default')::boolean, v.track_inventory,
        v.allow_backorder, v.low_stock_threshold, v.external_id, doc->'metadata', v.on_hand, v.reserved, v.created_at,
-       v.updated_at, v.version
+       v.updated_at, v.version, doc->>'gtin', (doc->>'requires_shipping')::boolean, (doc->>'taxable')::boolean
   FROM (SELECT *, ('{' || substr(head, 2) || '}')::jsonb AS doc FROM variants WHERE deleted_at IS NULL) v
  ORDER BY v.product_id, v.id;
 

@@ -93,7 +93,10 @@ CREATE TABLE baseline.orders (
     discounts          jsonb         NOT NULL,
     tax_lines          jsonb         NOT NULL,
     fulfillments       jsonb         NOT NULL,
-    refunds            jsonb         NOT NULL
+    refunds            jsonb         NOT NULL,
+    payments           jsonb         NOT NULL,
+    removed_line_items jsonb         NOT NULL,
+    expires_at         timestamptz
 );
 
 CREATE TABLE baseline.order_lines (
@@ -119,6 +122,8 @@ CREATE TABLE baseline.order_lines (
     taxable            boolean       NOT NULL,
     location           text,
     allocations        jsonb         NOT NULL,
+    weight             double precision,
+    weight_unit        text,
     PRIMARY KEY (order_id, id)
 );
 
@@ -163,18 +168,19 @@ SELECT id, store_id, number, external_id, doc->'source', status, payment_status,
        (doc->>'placed_at')::timestamptz, (doc->>'cancelled_at')::timestamptz, (doc->>'completed_at')::timestamptz,
        doc->'contact', nullif(doc->'shipping_address', 'null'), nullif(doc->'billing_address', 'null'), doc->'tracking',
        doc->>'note', doc->'metadata', suspected_duplicates, created_at, updated_at, version,
-       (doc->>'prices_include_tax')::boolean, doc->'discounts', doc->'tax_lines', doc->'fulfillments', doc->'refunds'
+       (doc->>'prices_include_tax')::boolean, doc->'discounts', doc->'tax_lines', doc->'fulfillments', doc->'refunds',
+       doc->'payments', doc->'removed_line_items', expires_at
   FROM purchases ORDER BY id;
 
 INSERT INTO baseline.order_lines
 SELECT purchases.id, l.id, l.product_id, l.variant_id, l.sku, l.name, l.variant_title, l.option_values, l.quantity,
        l.fulfilled_quantity, l.returned_quantity, l.unit_price, l.discount_total, l.tax_total, l.total, l.metadata,
-       l.discounts, l.tax_lines, l.requires_shipping, l.taxable, l.location, l.allocations
+       l.discounts, l.tax_lines, l.requires_shipping, l.taxable, l.location, l.allocations, l.weight, l.weight_unit
   FROM purchases, jsonb_to_recordset(lines::jsonb) AS l (
        id bigint, product_id bigint, variant_id bigint, sku text, name text, variant_title text, option_values jsonb,
        quantity integer, fulfilled_quantity integer, returned_quantity integer, unit_price numeric, discount_total numeric,
        tax_total numeric, total numeric, metadata jsonb, discounts jsonb, tax_lines jsonb, requires_shipping boolean,
-       taxable boolean, location text, allocations jsonb)
+       taxable boolean, location text, allocations jsonb, weight float8, weight_unit text)
  ORDER BY purchases.id, l.id;
 
 INSERT INTO baseline.order_numbers SELECT store_id, max(number) FROM baseline.orders GROUP BY store_id;

@@ -108,6 +108,8 @@ class OrderLine(Base):
     taxable: Mapped[bool]
     location: Mapped[str | None]
     allocations: Mapped[list[dict[str, Any]]]
+    weight: Mapped[float | None]
+    weight_unit: Mapped[str | None]
 
 
 class Order(Base):
@@ -155,6 +157,9 @@ class Order(Base):
     tax_lines: Mapped[list[dict[str, Any]]]
     fulfillments: Mapped[list[dict[str, Any]]]
     refunds: Mapped[list[dict[str, Any]]]
+    payments: Mapped[list[dict[str, Any]]]
+    removed_line_items: Mapped[list[dict[str, Any]]]
+    expires_at: Mapped[datetime | None]
     line_items: Mapped[list[OrderLine]] = relationship(order_by=OrderLine.id)
 
     @property

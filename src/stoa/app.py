@@ -104,7 +104,8 @@ class Application:
         portal = portal_routes(self.database, settings, uploads, self.notifier)
         installations = [*installation_routes(self.database, settings), *app_file_routes(self.database, settings)]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
-        routes = [*installations, *site.routes(self._readiness), *documentation, *tokens, *portal]
+        # Starlette tries routes in order, so those that apps call most come first.
+        routes = [*tokens, *installations, *site.routes(self._readiness), *documentation, *portal]
         self._named = {route.path for route in routes if "{" not in route.path}
         site_app = Starlette(
             routes=[*routes, Mount("/stores/{handle}", app=Router(tokens, redirect_slashes=False))],

@@ -118,6 +118,9 @@ async def test_later_orders_have_higher_numbers(shop: Shop) -> None:
     assert (await move(shop, **old_order(number=12)))["number"] == 12
     placed = await shop.client.post("/orders", json={"line_items": [LINE]})
     assert placed.json()["data"]["number"] == 5_003
+    await move(shop, **old_order(number=9_000))
+    placed = await shop.client.post("/orders", json={"line_items": [LINE]})
+    assert placed.json()["data"]["number"] == 9_001
 
 
 async def test_an_order_counts_for_its_customer(shop: Shop) -> None:

@@ -36,7 +36,7 @@ from stoa.access.operator_queries import (
     REVOKE_TOKENS_OF_APP,
     UNINSTALL,
 )
-from stoa.access.queries import INSERT_TOKEN
+from stoa.access.queries import NewToken, store_tokens
 from stoa.access.rules import expanded, listed
 from stoa.db.query import Executor
 from stoa.events.outbox import Actor, Event, emit
@@ -126,9 +126,8 @@ async def issue_token(
         requested = None if scopes is None else known_scopes(scopes)
         _check_covered(requested or [], granted)
         digest = keyed_hash(by.key, token)
-        expires_at = await INSERT_TOKEN.one(
-            db, digest, found.id, store_id, requested, lifetime_s or by.settings.token_seconds
-        )
+        new = NewToken(digest, found.id, store_id, requested)
+        expires_at = await store_tokens(db, [new], lifetime_s or by.settings.token_seconds)
         scope = " ".join(listed(requested, granted))
         detail = {"token_hint": hint(token), "scope": scope}
         await by.record(db, store_id or SERVICE, "token.issued", f"app:{found.id}", **detail)

@@ -1,7 +1,7 @@
 """The OAuth endpoints: issue (RFC 6749), revoke (RFC 7009) and introspect (RFC 7662) access tokens."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -32,12 +32,21 @@ from stoa.access.contract import (
 )
 from stoa.access.credentials import is_access_token, keyed_hash, keyed_hashes, new_access_token, same
 from stoa.access.discovery import METADATA_PATH, Discovery
-from stoa.access.queries import INSERT_TOKEN, INTROSPECT, REVOKE_OWN_TOKEN, STORE_GRANT, TOKEN_OWNER, Client
+from stoa.access.queries import (
+    INTROSPECT,
+    REVOKE_OWN_TOKEN,
+    STORE_GRANT,
+    TOKEN_OWNER,
+    Client,
+    NewToken,
+    store_tokens,
+)
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
 from stoa.ids import new_id
 from stoa.rest.body import read_body
+from stoa.rest.coalescing import Coalescer
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Access
@@ -45,6 +54,7 @@ from stoa.settings import Settings, secret_key
 
 _MOST_BYTES = 16 * 1024
 _MOST_FIELDS = 50
+_MOST_TOGETHER = 100  # tokens that are stored at once
 _FORM = "application/x-www-form-urlencoded"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 SAFE = {
@@ -81,6 +91,12 @@ class TokenEndpoints:
         self._db = database
         self._settings = settings
         self._key = secret_key(settings)
+        self._issued: Coalescer[None, NewToken, None] = Coalescer(self._store, max_items=_MOST_TOGETHER)
+
+    async def _store(self, _: None, issued: Sequence[NewToken]) -> Sequence[None]:
+        """Store tokens in one transaction."""
+        await store_tokens(self._db, issued, self._settings.token_seconds)
+        return [None] * len(issued)
 
     def responding(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Wrap a handler: it gets a form and returns JSON, and its refusals become the errors of RFC 6749."""
@@ -127,7 +143,7 @@ class TokenEndpoints:
         requested = _requested(form, granted)
         token = new_access_token()
         lifetime = self._settings.token_seconds
-        await INSERT_TOKEN.one(self._db, keyed_hash(self._key, token), app_id, store_id, requested, lifetime)
+        await self._issued.submit(None, NewToken(keyed_hash(self._key, token), app_id, store_id, requested))
         response: dict[str, Any] = {
             "access_token": token,
             "token_type": "Bearer",

@@ -1,10 +1,11 @@
 """SQL of access control: what requests and the token endpoints look up before a store is known."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from stoa.db.query import Command, Query
+from stoa.db.query import Command, Executor, Query
 from stoa.rest.call import Store
 
 _ADDRESS = "it finds the store that a URL names"
@@ -180,12 +181,37 @@ COUNT_FAILURE = Query(
        RETURNING subject, failures""",
     unbound=_CLIENT,
 )
-INSERT_TOKEN = Query(
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """A token that is about to be stored; without scopes, it has every granted one."""
+
+    token_hash: bytes
+    app_id: int
+    store_id: int | None
+    scopes: list[str] | None
+
+    def columns(self) -> tuple[bytes, int, int | None, str | None]:
+        return self.token_hash, self.app_id, self.store_id, None if self.scopes is None else " ".join(self.scopes)
+
+
+# Tokens that are issued at the same moment are stored, and written to disk, together. Scopes contain no space.
+INSERT_TOKENS = Query(
     datetime,
     """INSERT INTO tokens (token_hash, app_id, store_id, scopes, expires_at)
-       VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5)) RETURNING expires_at""",
+       SELECT token_hash, app_id, store_id, string_to_array(scopes, ' '), now() + make_interval(secs => $5)
+         FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[]) AS issued (token_hash, app_id, store_id, scopes)
+       RETURNING expires_at""",
     unbound=_CLIENT,
 )
+
+
+async def store_tokens(db: Executor, tokens: Sequence[NewToken], lifetime_s: float) -> datetime:
+    """Store tokens, which all expire at the returned moment."""
+    columns = (list(column) for column in zip(*(token.columns() for token in tokens), strict=True))
+    return await INSERT_TOKENS.one(db, *columns, lifetime_s)
+
+
 REVOKE_OWN_TOKEN = Command(
     "UPDATE tokens SET revoked_at = now() WHERE token_hash = ANY ($1::bytea[]) AND app_id = $2 AND revoked_at IS NULL",
     unbound=_CLIENT,

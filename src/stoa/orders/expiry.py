@@ -24,6 +24,7 @@ from stoa.rest.call import Call, NamedOperator, Store
 NAME = "order holds"
 REASON = "Expired: not paid in time"
 _TURN = 20  # orders of one store, after which the other stores follow
+_LOOK_AGAIN_S = 1.0  # the statement reads every order that is due
 _REST = 1.0  # after each order, as a share of its duration: others get at least half of the time
 _BY_STOA = NamedOperator("Stoa")
 
@@ -56,9 +57,14 @@ async def expire_orders(database: Database) -> int:
     """
     last: dict[int, DueOrder] = {}
     expired, found = 0, True
+    stores: list[int] = []
+    looked_at = float("-inf")
     while found:
         found = False
-        for store_id in await DUE_STORES.all(database.autocommit):
+        now = asyncio.get_running_loop().time()
+        if now - looked_at >= _LOOK_AGAIN_S:
+            stores, looked_at = await DUE_STORES.all(database.autocommit), now
+        for store_id in stores:
             after = last.get(store_id, _BEFORE_ALL)
             due = await DUE.all(database.autocommit, store_id, after.expires_at, after.id, _TURN)
             if due:
