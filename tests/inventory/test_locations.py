@@ -217,7 +217,7 @@ async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) 
         (
             "location.changed",
             "location:east",
-            '{"address":"4 Dock Road","before":{"address":"","name":"East","priority":1},"name":"East side","priority":7}',
+            '{"address":"4 Dock Road","before":{"address":null,"name":"East","priority":5},"name":"East side","priority":7}',
         ),
         ("location.deactivated", "location:west", "{}"),
         ("location.activated", "location:west", "{}"),

@@ -38,7 +38,7 @@ APPS = f"{ROOT}/apps"
 _HANDLE_IN_URL = re.compile(r"/stores/([a-z0-9-]+)")
 
 _HOMEPAGE_MESSAGE = "Enter a URL that starts with https://."
-_REASON_MESSAGE = "Use at most 200 characters."
+_REASON_MESSAGE = "Each reason is one line with at most 200 characters."
 AppName = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80, name=True)]
 Homepage = Annotated[str, text(_HOMEPAGE_MESSAGE, max_length=500)]
 Reason = Annotated[str, text(_REASON_MESSAGE, max_length=200)]
