@@ -25,12 +25,11 @@ async def test_the_documentation_is_found_from_the_portal(portal: PortalService,
     await page.wait_for_url("**/docs/guides/webhooks#verify-signatures")
 
 
-async def test_the_search_is_in_the_menu_of_a_phone(portal: PortalService, new_page: NewPage) -> None:
+async def test_the_search_is_a_button_on_a_phone(portal: PortalService, new_page: NewPage) -> None:
     account = await portal.create_account()
     page = await new_page(phone=True, theme="dark")
     await sign_in(page, portal, account)
-    await page.get_by_text("Menu", exact=True).click()
-    await page.get_by_role("link", name="Search the docs").locator("visible=true").click()
+    await page.get_by_role("link", name="Search", exact=True).locator("visible=true").click()
     await page.get_by_role("combobox").fill("429")
     await expect(page.get_by_role("option").first).to_contain_text("rate_limited")
     await check(page, "search on a phone")

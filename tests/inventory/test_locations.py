@@ -214,7 +214,11 @@ async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) 
     entries = (await audit.page(shelves.shop.db, shelves.shop.store_id, 0, 100))[-5:]
     actions = [(entry.action, entry.subject, entry.detail) for entry in entries]
     assert actions[-3:] == [
-        ("location.changed", "location:east", '{"address":"4 Dock Road","name":"East side","priority":7}'),
+        (
+            "location.changed",
+            "location:east",
+            '{"address":"4 Dock Road","before":{"address":null,"name":"East","priority":5},"name":"East side","priority":7}',
+        ),
         ("location.deactivated", "location:west", "{}"),
         ("location.activated", "location:west", "{}"),
     ]

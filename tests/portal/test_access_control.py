@@ -33,16 +33,16 @@ NEEDS: dict[Audience | Right, str] = {
         access_tokens account_page announcements_page approve_install change_name change_password dashboard
         dismiss_announcement dismiss_checklist end_other_sessions end_session install_page list_apps list_stores new_app
         new_store notifications_page open_development_store open_notification open_store read_all_notifications
-        read_notification refuse_install register_app renew_recovery_codes save_preferences send_verification sign_out
+        read_notification refuse_install register_app renew_recovery_codes save_preferences search_page send_verification sign_out
         turn_off_two_factor turn_on_two_factor two_factor_set_up verify_address verify_page""",
     Audience.OPERATOR: """
-        create_announcement disable_account enable_account end_announcement invite_account invite_page operator_account
+        create_announcement disable_account enable_account end_announcement export_audit invite_account invite_page operator_account
         operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps
         operator_audit operator_health operator_load operator_mail operator_outbox operator_store operator_stores
-        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail suspend_app
+        resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail send_two_factor_reset suspend_app
         suspend_store""",
     Right.VIEW: """
-        app_accept_ownership app_audit app_credentials app_decline_ownership app_deploy_tokens app_endpoint app_file app_leave app_metadata app_page app_request
+        app_accept_ownership app_audit app_credentials app_decline_ownership app_deploy_tokens app_endpoint app_file app_leave app_metadata app_page app_receivers app_request
         app_requests app_settings app_stores app_subscriptions_page app_tail app_team app_usage app_webhook app_webhooks installed_app
         remove_filter save_filter store_accept_ownership store_audit store_collection store_collections store_customer store_customers store_decline_ownership store_home
         store_import store_imports store_leave store_ledger store_location store_locations store_metadata store_order store_orders store_page

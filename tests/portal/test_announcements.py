@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from stoa.access import audit
 from stoa.accounts.announcements import announce
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -95,3 +96,49 @@ async def test_only_three_announcements_take_space_on_a_page(
     await maria.open("/portal")
     assert maria.text.count('aria-label="Announcement"') == 3
     await db.execute("DELETE FROM announcements")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://status.example.com/incident?id=1", "/docs/changelog", "/portal/notifications"]
+)
+async def test_an_announcement_leads_to_a_page(application: Application, db: Database, maria: User, url: str) -> None:
+    operator = await create_user(application, db, operator=True)
+    await operator.open("/portal/operators/announcements")
+    fields = {"text": "News", "starts_at": local(NOW - timedelta(hours=1)), "ends_at": local(NOW + timedelta(days=1))}
+    await operator.submit("/portal/operators/announcements", fields, link_url=url, link_label="Read <more>")
+    for _ in range(2):
+        await operator.submit("/portal/operators/announcements", fields, link_url=url, link_label="Read <more>")
+    assert [row[0] for row in await db.fetch("SELECT link_url FROM announcements")] == [url], (
+        "submitted twice, made once"
+    )
+    rel = ' rel="noopener noreferrer" target="_blank"' if url.startswith("https") else ""
+    for page in ("/portal", "/portal/announcements"):
+        await maria.open(page)
+        assert f'<a href="{url}"{rel}>Read &lt;more&gt;</a>' in maria.response.text, page
+    assert url in (await audit.newest(db, audit.SERVICE, 1))[0].detail
+    await operator.client.aclose()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://status.example.com",
+        "javascript:alert(1)",
+        "//evil.example.com",
+        "/portalevil",
+        "/docs/ x",
+        "https://user:pass@example.com",
+        "https://",
+        "/stores/demo",
+        "x" * 501,
+    ],
+)
+async def test_a_link_elsewhere_is_refused(application: Application, db: Database, url: str) -> None:
+    operator = await create_user(application, db, operator=True)
+    await operator.open("/portal/operators/announcements")
+    times = {"starts_at": local(NOW), "ends_at": local(NOW + timedelta(days=1))}
+    await operator.submit("/portal/operators/announcements", times, text="News", link_url=url)
+    assert operator.response.status_code == 422
+    assert set(operator.faults) == {"link_url"}
+    assert await db.fetch("SELECT FROM announcements") == []
+    await operator.client.aclose()

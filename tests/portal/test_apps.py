@@ -100,7 +100,7 @@ async def test_every_fault_is_shown_beside_its_field_and_values_are_kept(maria: 
     }
     await maria.submit("/portal/register-app", invalid)
     assert maria.response.status_code == 422
-    assert set(maria.faults) == {"name", "homepage", "reasons[orders:read]"}
+    assert set(maria.faults) == {"name", "homepage"}
     assert 'value="javascript:alert(1)"' in maria.text
     assert re.search(r'value="orders:read" checked', maria.text)
     await maria.submit("/portal/register-app", {**invalid, "name": "N", "homepage": "", "scopes": []})

@@ -1,12 +1,17 @@
 """Audit log pages: entries, actors, verification of the hash chain, and access."""
 
+import csv
+import io
+import json
 import re
 from datetime import UTC, datetime, timedelta
 
+from stoa.access import apps, audit
 from stoa.access.apps import suspend_app
 from stoa.access.grants import install, revoke_all_tokens
-from stoa.access.stores import resume_store, suspend_store
+from stoa.access.stores import resume_store, suspend_store, update_store
 from stoa.accounts.ownership import give, open_store, take
+from stoa.accounts.registration import disable_account
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
@@ -139,7 +144,7 @@ async def test_operators_search_all_logs(application: Application, shop: Shop, m
     assert of_store == ["App installed", "Store suspended", "Store created"]
     everywhere = await entries(operator, url, f"?log=all&person={operator.account.id}")
     assert everywhere == ["App suspended", "App installed", "Store suspended", "Store created"]
-    assert f"· {store.handle}" in operator.text
+    assert f">{store.handle}</a></small>" in operator.text
     assert await entries(operator, url, f"?log=all&{me}&app={shop.app_id}") == ["App suspended", "App installed"]
     assert await entries(operator, url, f"?log=all&{me}&app={shop.client_id}&action=app.installed") == ["App installed"]
     for query, fault in (
@@ -164,9 +169,87 @@ async def test_pages_of_all_logs_follow_each_other(application: Application, db:
     wanted = "?log=all&action=store.suspended"
     while wanted:
         rows = await entries(operator, url, wanted)
-        found += operator.text.count(f"· {shop.store.handle}")
+        found += operator.text.count(f">{shop.store.handle}</a></small>")
         following = re.search(r'href="(\?[^"]+)" rel="next"', operator.response.text)
         wanted = following[1].replace("&amp;", "&") if following and rows else ""
     assert found == 20
     assert await entries(operator, url, query) == ["Token all revoked", "App installed", "App created"]
+    await operator.client.aclose()
+
+
+async def test_a_change_shows_the_value_before_and_after(
+    application: Application, shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    by = shop.operator
+    before = shop.store.name
+    await update_store(by, shop.store.handle, name="Renamed", timezone="Europe/Berlin")
+    await install(by, shop.client_id, shop.store.handle, ["products:read"])
+    await maria.open(f"{store_url}/audit")
+    for name, old, new in (("name", before, "Renamed"), ("timezone", "UTC", "Europe/Berlin")):
+        assert f'<span class="soft">{name}</span> <del>{old}</del> → {new}' in maria.text
+    assert re.search(r"scopes</span> <del>[^<]*orders:write[^<]*</del> → products:read", maria.text)
+    assert "/portal/operators" not in maria.response.text, "a team gets no links to pages of operators"
+    found = await apps.change_app(by, shop.client_id, "<b>Bold", ["products:read"])
+    operator = await create_user(application, db, operator=True)
+    await operator.open(f"/portal/operators/audit?log=all&app={shop.app_id}&action=app.changed")
+    assert re.search(r"name</span> <del>[^<]+</del> → &lt;b&gt;Bold", operator.response.text.replace("\n", " "))
+    assert f'<a href="/portal/operators/apps/{found.id}">app {found.id}</a>' in operator.text
+    await operator.open(f"/portal/operators/audit?store={shop.store.handle}")
+    assert f'<a href="/portal/operators/stores/{shop.store.handle}">store {shop.store.handle}</a>' in operator.text
+    await operator.client.aclose()
+
+
+async def test_people_and_other_subjects_are_links_for_operators(
+    application: Application, maria: User, db: Database
+) -> None:
+    operator = await create_user(application, db, operator=True)
+    by = as_operator(db, application.settings)
+    by.actor = f"account:{operator.account.id}"
+    await disable_account(by, maria.email, "A test.")
+    await operator.open("/portal/operators/audit?action=account.disabled")
+    assert f'<a href="/portal/operators/accounts/{maria.account.id}">Maria Stone</a>' in operator.text
+    assert f'<a href="/portal/operators/accounts/{operator.account.id}">You</a>' in operator.text
+    await operator.client.aclose()
+
+
+async def exported(user: User, query: str) -> list[dict[str, str]]:
+    await user.open(f"/portal/operators/audit{query}")
+    await user.submit(f"/portal/operators/audit/export{query}")
+    assert user.response.headers["content-type"] == "text/csv; charset=utf-8"
+    assert 'filename="audit-log.csv"' in user.response.headers["content-disposition"]
+    return list(csv.DictReader(io.StringIO(user.response.content.decode("utf-8-sig"))))
+
+
+async def test_operators_export_what_the_filters_find(application: Application, db: Database, shop: Shop) -> None:
+    operator = await create_user(application, db, operator=True)
+    by = shop.operator
+    for _ in range(270):
+        await suspend_store(by, shop.store.handle, '=HYPERLINK("x")')
+        await resume_store(by, shop.store.handle)
+    of_store = await exported(operator, f"?store={shop.store.handle}")
+    assert [int(each["position"]) for each in of_store] == list(range(len(of_store), 0, -1)), "more than one page"
+    assert len(of_store) > 540
+    everywhere = await exported(operator, "?log=all&action=store.suspended")
+    mine = [each for each in everywhere if each["log"] == shop.store.handle]
+    assert len(mine) == len({each["position"] for each in mine}) == 270, "each entry once"
+    assert mine[0]["subject"] == f"store:{shop.store.handle}"
+    assert json.loads(mine[0]["detail"]) == {"reason": '=HYPERLINK("x")'}
+    assert [each["action"] for each in await exported(operator, "?action=audit.exported")][:2] == ["audit.exported"] * 2
+    assert await exported(operator, "?store=no-such-store") == []
+    entry = (await audit.newest(db, audit.SERVICE, 1))[0]
+    assert (entry.action, entry.detail) == ("audit.exported", '{"filters":["store"]}')
+    assert entry.actor == f"account:{operator.account.id}"
+    await operator.client.aclose()
+
+
+async def test_entries_of_one_microsecond_are_all_exported(application: Application, db: Database, shop: Shop) -> None:
+    operator = await create_user(application, db, operator=True)
+    await db.execute(
+        """INSERT INTO audit_entries (store_id, position, action, actor, subject, detail, request_id, created_at, seal)
+           SELECT $1, 1000 + n, 'test.same_moment', 'nobody', '-evil', '{}', 'req_x', '2026-01-01T00:00:00Z', '' FROM generate_series(1, 20) n""",
+        shop.store_id,
+    )
+    rows = await exported(operator, "?log=all&action=test.same_moment")
+    assert len({each["position"] for each in rows}) == len(rows) == 20
+    assert {each["subject"] for each in rows} == {"'-evil"}, "nothing that a spreadsheet computes"
     await operator.client.aclose()

@@ -48,6 +48,7 @@ SAMPLES = {
 AGAIN = {
     "account.password_changed": "each of them has proved the old password, and sets the same new one",
     "account.invited": "the link replaces the one before, and only one is valid; an email is sent once",
+    "audit.exported": "each download is in the log",
     "customers.exported": "each download is in the log",
     "metadata.defined": "a development store begins with several definitions, each with an entry",
     "mail.tested": "a test is sent as often as it is requested",
@@ -67,7 +68,7 @@ NOT_SHOWN = """
     app_accept_ownership app_decline_ownership app_leave apply_app_file app_revoke_invitation disable_account
     delete_development_store dismiss_announcement download_failed_rows download_report enable_account end_announcement
     check_corrected_rows read_notification refuse_request remove_filter save_filter renew_recovery_codes resend_failed_mails resend_mail
-    reset_development_store resume_declaration resume_endpoint send_password_reset send_verification ship_orders start_checked_import store_accept_ownership
+    reset_development_store resume_declaration resume_endpoint send_password_reset send_two_factor_reset send_verification ship_orders start_checked_import store_accept_ownership
     store_decline_ownership store_leave turn_off_two_factor withdraw_request"""
 # Forms that need a file or a code, another store, or stock of each variant.
 REFUSED = "request_install turn_on_two_factor upload_import write_order"

@@ -1,12 +1,14 @@
 """Failing webhook receivers: their host, last error and page, on the overview of the developer and for operators."""
 
 import msgspec
+import pytest
 
 from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.accounts.ownership import open_store, register_app
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.webhooks.delivery.failing_receivers import FailingReceiver
 from tests.portal.path_params import REASONS
 from tests.portal.store_pages import place_order
 from tests.portal.webhook_data import add_subscription, emit_products
@@ -21,6 +23,7 @@ async def fail(by: Operator, store_id: int, app_id: int, *, error: str | None = 
     webhook_id = await add_subscription(by, store_id, app_id, url=URL)
     await emit_products(by, store_id)
     attempt = {"at": "2026-03-14T09:26:53Z", "duration_ms": 1, "response_status": status, "error": error}
+    attempt |= {"response_body": None}
     await by.db.execute(
         "UPDATE pending_deliveries SET attempt_count = 1, attempts = $3 WHERE store_id = $1 AND webhook_id = $2",
         store_id,
@@ -55,7 +58,17 @@ async def test_the_overview_shows_the_failing_one_of_a_hundred_apps(
     page = f"/portal/apps/{failing.app_id}/webhooks/{shop.store.handle}/{webhook_id}"
     assert f'href="{page}"' in maria.text
     assert (await maria.open(page)).status_code == 200
+    for expected in (
+        "Why the receiver fails",
+        "Nothing listens at its address. Check that it is running, and its port.",
+        f"<dt>Failing URL</dt><dd><code>{URL}</code>",
+        "<dt>Last error</dt><dd>Connection refused</dd>",
+        f'href="{page}/deliveries?status=retrying"',
+    ):
+        assert expected in maria.text, expected
     assert len(maria.response.content) < 40_000
+    await maria.open(f"{page}/deliveries?status=retrying")
+    assert maria.text.count("<tr><td>") == 1
 
 
 async def test_operators_see_the_receiver_its_error_and_links(
@@ -67,6 +80,8 @@ async def test_operators_see_the_receiver_its_error_and_links(
     for expected in (
         "hooks.example.com:8443",
         "Status 503",
+        "It responds with 503, and only 2xx counts as success.",
+        'href="#failing">Show more</a>',
         f'href="/portal/operators/apps/{shop.app_id}"',
         f'href="/portal/operators/stores/{shop.store.handle}"',
     ):
@@ -85,3 +100,20 @@ async def test_what_waits_in_the_last_of_many_stores_is_shown(
         await open_store(operator, maria.account.id, f"many-{maria.account.id}-{n}", f"Store {n}", "EUR")
     await maria.open("/portal")
     assert f"{store_url}/orders?status=pending%2Cprocessing" in maria.text
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (301, None, "Enter the final URL."),
+        (403, None, "check its secret"),
+        (500, None, "It responds with 500"),
+        (None, "timeout", "Answer with 2xx first"),
+        (None, "address_refused: the URL must have a public address", "Use a public address."),
+        (None, "something_new", "The delivery log shows each attempt."),
+        (None, None, "The delivery log shows each attempt."),
+    ],
+)
+def test_an_error_comes_with_advice(status: int | None, error: str | None, expected: str) -> None:
+    place = ("demo", 1, "Walker", 2, False, URL, 3, None, None)
+    assert expected in FailingReceiver(*place, response_status=status, error=error).advice

@@ -17,6 +17,7 @@ from stoa.accounts import two_factor
 from stoa.accounts.ownership import give, open_store, register_app
 from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.demo.development_stores import create_development_store
 from stoa.webhooks.app_callbacks import rotate_signing_secret, set_callbacks
 from stoa_client import InstallRefused, SignatureRefused, verify_install
 from tests.support.people import PASSWORD, SAME_ORIGIN, User, Visitor, browser
@@ -272,3 +273,21 @@ async def test_a_link_that_names_no_return_address_says_what_is_missing(
         assert (maria.response.status_code, message in maria.text) == (400, True), registered
         await maria.open(link.url(return_to="https://other.example.com"))
         assert "It names a return address that Walker has not registered." in maria.text
+
+
+async def test_an_app_without_reasons_is_installed_only_on_a_development_store(
+    operator: Operator, maria: User, zeno: User
+) -> None:
+    me, reasons = zeno.account.id, {**REASONS, "orders:read": ""}
+    app = await register_app(operator, me, "Silent", "", reasons, f"{me}:silent")
+    await set_callbacks(operator, app.client_id, endpoint_url=None, return_urls=[RETURN])
+    link = Link(app, "")
+    store = await open_store(operator, maria.account.id, f"asked-{maria.account.id}", "Asked", "EUR")
+    development = await create_development_store(operator, maria.account.id, name="Try")
+    await maria.open(link.url())
+    refused = await link.decide(maria, store=store.handle, scopes=ASKED)
+    assert refused.status_code == 422
+    assert "The app gives no reason for orders:read" in maria.faults[""]
+    assert await list_installations(operator, store.handle) == []
+    link.returned(await link.decide(maria, store=development.handle, scopes=ASKED))
+    assert [each.app_id for each in await list_installations(operator, development.handle)] == [app.app_id]

@@ -131,3 +131,24 @@ async def test_the_rate_limit_counts_each_account_separately(zeno: User, db: Dat
         await zeno.open(f"/portal/apps/{app.app_id}/stores")
         await zeno.submit(f"/portal/apps/{app.app_id}/install-requests", handle=store.handle, message=message)
         assert zeno.notice
+
+
+async def test_reasons_are_needed_only_when_a_merchant_is_asked(maria: User, zeno: User, operator: Operator) -> None:
+    await zeno.open("/portal/register-app")
+    fields = {"name": "Silent", "scopes": ["products:read", "orders:read"], "reasons[products:read]": "To list them."}
+    await zeno.submit("/portal/register-app", {**fields, "development_store": "on", "registration": "x" * 12})
+    [app] = await ownership.owned_apps(operator, zeno.account.id)
+    [development] = await ownership.owned_stores(operator, zeno.account.id)
+    assert app.installations == 1, "a development store asks for no reason"
+    handle, url = await create_store(operator, maria), f"/portal/apps/{app.id}/install-requests"
+    await zeno.open(f"/portal/apps/{app.id}/stores")
+    await zeno.submit(url, handle=handle)
+    assert zeno.response.status_code == 422
+    assert "no reason for orders:read" in zeno.faults["handle"]
+    await zeno.open(f"/portal/apps/{app.id}/settings")
+    changed = {**fields, "homepage": "", "reasons[orders:read]": "To count them."}
+    await zeno.submit(f"/portal/apps/{app.id}/settings", changed)
+    await zeno.open(f"/portal/apps/{app.id}/stores")
+    await zeno.submit(url, handle=handle)
+    assert zeno.notice == f"Request sent to the owner of {handle}."
+    assert development.handle != handle

@@ -1,9 +1,13 @@
 """Self-service password reset: from the sign-in page through a real email to a new password."""
 
+import pyotp
 import pytest
 
+from stoa.access import audit
 from stoa.access.authentication import MOST_AT_ONE_ADDRESS
-from stoa.accounts.registration import disable_account
+from stoa.accounts import two_factor
+from stoa.accounts.queries import GET_ACCOUNT
+from stoa.accounts.registration import disable_account, enable_account
 from stoa.accounts.reset_requests import answer_reset_requests
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -143,3 +147,120 @@ async def test_an_operator_sends_a_reset_by_email_and_never_sees_its_link(
     assert visitor.notice == "Your password is changed. Sign in with the new one."
     for each in (operator, user):
         await each.client.aclose()
+
+
+# --- by an operator --------------------------------------------------------------------------------------------------
+
+
+async def _with_two_factor(service: Application, db: Database) -> tuple[User, str]:
+    user = await create_user(service, db)
+    secret = two_factor.new_secret()
+    await two_factor.turn_on(as_operator(db, service.settings), user.account.id, secret, pyotp.TOTP(secret).now())
+    return user, f"/portal/operators/accounts/{user.account.id}"
+
+
+async def test_a_second_factor_is_reset_by_an_email_that_the_operator_never_sees(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    operator = await create_user(service, db, operator=True)
+    user, page = await _with_two_factor(service, db)
+    await operator.open(page)
+    await operator.submit(f"{page}/reset-two-factor")
+    assert set(operator.faults) == {"confirmed"}, "one click resets nothing"
+    await operator.submit(f"{page}/reset-two-factor", confirmed="on")
+    assert operator.notice == f"We have sent a link to {user.email} by email. It works once, for one hour."
+    assert "new-password" not in operator.text
+    await operator.submit(f"{page}/reset-two-factor", confirmed="on")
+    assert operator.notice == "A link was sent in the last five minutes, and still works."
+    entry = (await audit.newest(db, audit.SERVICE, 1))[0]
+    assert (entry.action, entry.subject) == ("account.reset_offered", f"account:{user.account.id}")
+    assert (entry.actor, entry.detail) == (f"account:{operator.account.id}", '{"two_factor_off":true}')
+    await deliver(db, service, user.email, mailbox, 1)
+    [mail] = mailbox.to(user.email)
+    assert mail.message["Subject"] == "Reset your second factor"
+    link = mail.link.removeprefix("http://testserver")
+    assert (await GET_ACCOUNT.one(db, user.account.id)).two_factor, "nothing changes until the link is used"
+    visitor = Visitor(browser(service))
+    await visitor.open(link)
+    assert "two-factor authentication is turned off" in visitor.text
+    await visitor.submit(link, password=NEW_PASSWORD)
+    assert not (await GET_ACCOUNT.one(db, user.account.id)).two_factor
+    assert [each.action for each in await audit.newest(db, audit.SERVICE, 2)] == [
+        "account.password_changed",
+        "account.two_factor_off",
+    ]
+    assert await db.fetch("SELECT FROM account_recovery_codes WHERE account_id = $1", user.account.id) == []
+    await visitor.open("/portal/sign-in")
+    await visitor.submit("/portal/sign-in", email=user.email, password=NEW_PASSWORD)
+    assert visitor.path == "/portal", "without a code"
+    rows = await db.fetch("SELECT m::text FROM mails m WHERE account_id = $1", user.account.id)
+    assert link.rpartition("/")[2] not in str(rows)
+    for browsing in (operator, user, visitor):
+        await browsing.client.aclose()
+
+
+async def test_a_password_reset_keeps_the_second_factor(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    operator = await create_user(service, db, operator=True)
+    user, page = await _with_two_factor(service, db)
+    await operator.open(page)
+    await operator.submit(f"{page}/reset-password")
+    await deliver(db, service, user.email, mailbox, 1)
+    link = mailbox.to(user.email)[0].link.removeprefix("http://testserver")
+    visitor = Visitor(browser(service))
+    await visitor.open(link)
+    await visitor.submit(link, password=NEW_PASSWORD)
+    await visitor.submit("/portal/sign-in", email=user.email, password=NEW_PASSWORD)
+    assert visitor.path == "/portal/two-factor"
+    for browsing in (operator, user, visitor):
+        await browsing.client.aclose()
+
+
+async def test_a_second_factor_is_reset_only_where_it_makes_sense(
+    service: Application, application: Application, db: Database
+) -> None:
+    operator = await create_user(service, db, operator=True)
+    user, page = await _with_two_factor(service, db)
+    off = await create_user(service, db)
+    await operator.open(page)
+    for account_id, expected in (
+        (off.account.id, "two-factor authentication is off"),
+        (operator.account.id, "your own"),
+    ):
+        url = f"/portal/operators/accounts/{account_id}/reset-two-factor"
+        await operator.submit(url, confirmed="on")
+        assert expected in operator.response.text
+        assert operator.response.status_code == 422
+        await operator.open(page)
+    await disable_account(as_operator(db, service.settings), user.email)
+    await operator.submit(f"{page}/reset-two-factor", confirmed="on")
+    assert operator.response.status_code == 422
+    silent = await create_user(application, db, operator=True)
+    await enable_account(as_operator(db, service.settings), user.email)
+    await silent.open(page)
+    assert "--two-factor" in silent.text
+    await silent.submit(f"{page}/reset-two-factor", confirmed="on")
+    assert silent.response.status_code == 422, "without email, no link is shown either"
+    assert await db.fetch("SELECT FROM account_links WHERE account_id = $1", user.account.id) == []
+    for browsing in (operator, user, off, silent):
+        await browsing.client.aclose()
+
+
+async def test_a_disabled_person_gets_the_reason_by_email(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    operator, user = await create_user(service, db, operator=True), await create_user(service, db)
+    page = f"/portal/operators/accounts/{user.account.id}"
+    await operator.open(page)
+    await operator.submit(f"{page}/disable", reason="Left the <company>.", confirmed="on")
+    assert "Disabled because: “Left the <company>.”" in operator.text
+    await operator.submit(f"{page}/enable")
+    assert "Disabled because" not in operator.text
+    await deliver(db, service, user.email, mailbox, 2)
+    disabled, enabled = mailbox.to(user.email)
+    assert disabled.message["Subject"] == "Your account is disabled"
+    assert "The reason: Left the <company>." in disabled.text
+    assert enabled.message["Subject"] == "Your account is enabled again"
+    for browsing in (operator, user):
+        await browsing.client.aclose()

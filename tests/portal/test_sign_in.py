@@ -95,11 +95,19 @@ async def test_a_disabled_account_is_signed_out_and_cannot_sign_in(
     visitor: Visitor, maria: User, db: Database, settings: Settings
 ) -> None:
     by = as_operator(db, settings)
-    await disable_account(by, maria.email)
+    await disable_account(by, maria.email, "Left the company.")
     await maria.open("/portal/account")
     assert maria.path == "/portal/sign-in"
+    await sign_in(visitor, maria.email, "not the password of Maria")
+    assert visitor.faults == {"": WRONG}, "only who knows the password learns that the account is disabled"
     await sign_in(visitor, maria.email)
-    assert visitor.faults == {"": WRONG}
+    assert visitor.faults == {"": "Your account is disabled: Left the company. Ask an operator of this service."}, (
+        "and why"
+    )
+    await enable_account(by, maria.email)
+    await disable_account(by, maria.email)
+    await sign_in(visitor, maria.email)
+    assert visitor.faults == {"": "Your account is disabled. Ask an operator of this service."}
     await enable_account(by, maria.email)
     await sign_in(visitor, maria.email)
     assert visitor.path == "/portal"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -176,7 +177,8 @@ def test_every_event_except_the_test_can_be_selected() -> None:
 async def test_the_example_receiver_uses_the_port_of_the_url(local_user: User, db: Database) -> None:
     app = await install_app(local_user, db)
     await subscribe(app, url="http://localhost:8790/hook")
-    assert 'HTTPServer(("", 8790), Receiver)' in local_user.text
+    assert 'os.environ.get("PORT", "8790")' in local_user.text
+    assert 'process.env["PORT"] ?? "8790"' in unquote(local_user.text), "in both languages"
 
 
 # --- one subscription ---------------------------------------------------------------------------------------

@@ -70,14 +70,15 @@ def _compile(shared: Path) -> None:
 
 @cache
 def programs() -> dict[str, str]:
-    """The code of the guide, of the README, and of the sample of every operation."""
+    """The code of the guide, of the README, of the sample of every operation, and of the receiver of the portal."""
     pages = {
         "guide": GUIDES / "typescript-sdk.md",
         "readme": SDK / "README.md",
         "testing": GUIDES / "testing-an-app.md",
     }
     texts = {name: "\n".join(block.text for block in blocks(page, "typescript")) for name, page in pages.items()}
-    return {**texts, "samples": _samples()}
+    receiver = (ROOT / "src/stoa/portal/assets/receiver.ts").read_text()
+    return {**texts, "samples": _samples(), "receiver": receiver}
 
 
 def _samples() -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from stoa.access.audit import SERVICE
+from stoa.access.audit import SERVICE, changed_values
 from stoa.access.contract import App, AppDeleted, AppSecret, InvalidGrace, NewSecret, RotationActive
 from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
 from stoa.access.grants import uninstall
@@ -91,9 +91,11 @@ async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -
     check_name(name)
     wanted = known_scopes(scopes)
     async with by.db.transaction() as db:
+        await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
         if await CHANGE_APP.run(db, found.id, name, wanted):
-            await by.record(db, SERVICE, "app.changed", f"app:{found.id}", name=name, scopes=wanted)
+            values = {"name": (found.name, name), "scopes": (found.scopes, wanted)}
+            await by.record(db, SERVICE, "app.changed", f"app:{found.id}", **changed_values(values))
         return await find_app(db, app)
 
 

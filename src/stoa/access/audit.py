@@ -35,7 +35,7 @@ class StoreEntry(Entry):
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """Which entries to find; empty conditions do not limit them. `app` is the actor or the subject, such as app:7."""
+    """Which entries to find; empty conditions do not limit them. `app` is the actor or the subject, such as app:7 or account:5."""
 
     actor: str = ""
     action: str = ""
@@ -139,6 +139,13 @@ ALL_ACTIONS = Query(
     over="shards",
 )
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
+
+
+def changed_values(values: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The details of a change: the new values, and under `before` the ones that they replaced."""
+    changed = {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+    after = {name: new for name, (_, new) in changed.items()}
+    return {**after, "before": {name: old for name, (old, _) in changed.items()}}
 
 
 async def record(

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from stoa.access.audit import SERVICE
+from stoa.access.audit import SERVICE, changed_values
 from stoa.access.contract import (
     App,
     AppDeleted,
@@ -87,8 +87,8 @@ async def install(
             changes = {"scopes": (before.scopes, after.scopes)}
             await _announce(by, db, found_store, found, AppScopesChanged, granted, changes)
         else:
-            rate = {"burst": after.rate_burst, "refill": after.rate_refill}
-            await by.record(db, found_store.id, "app.rate_changed", f"app:{found.id}", **rate)
+            rate = {"burst": (before.rate_burst, after.rate_burst), "refill": (before.rate_refill, after.rate_refill)}
+            await by.record(db, found_store.id, "app.rate_changed", f"app:{found.id}", **changed_values(rate))
         return await GET_INSTALLATION.one(db, found_store.id, found.id)
 
 
@@ -172,7 +172,8 @@ async def _announce(
 ) -> None:
     """Write the audit entry and the event of a change to an app's scopes on a store."""
     subject = f"app:{app.id}"
-    position = await by.record(db, store.id, event.name, subject, name=app.name, scopes=scopes)
+    before = {"before": {field: old for field, (old, _) in changes.items()}} if changes else {}
+    position = await by.record(db, store.id, event.name, subject, name=app.name, scopes=scopes, **before)
     document = msgspec.json.encode(InstalledApp(app.id, app.name, scopes)).decode()
     # An app can be reinstalled, so its version on a store is the audit log position, which only grows.
     change = event(app.id, position, document, changes)

@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 import msgspec
 
 from stoa.access.addresses import is_handle, is_host, named_by_host
+from stoa.access.audit import changed_values
 from stoa.access.contract import (
     HandleTaken,
     HostTaken,
@@ -99,7 +100,8 @@ async def update_store(
         if changes:
             settings = (after.name, after.timezone, after.locale, after.prices_include_tax)
             await UPDATE_STORE.run(db, store.id, *settings)
-            await by.record(db, store.id, "store.updated", f"store:{handle}", **changes)
+            values = {key: (getattr(store, key), value) for key, value in changes.items()}
+            await by.record(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
         return await find_store(db, handle)
 
 

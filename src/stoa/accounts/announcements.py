@@ -15,6 +15,7 @@ from stoa.accounts.queries import (
     LOCK_TEXT,
     SAME_ANNOUNCEMENT,
 )
+from stoa.accounts.rules import is_web_url
 from stoa.db.query import Executor
 
 LONGEST = timedelta(days=366)
@@ -23,6 +24,19 @@ LONGEST = timedelta(days=366)
 class InvalidPeriod(AccessRefused):
     def __init__(self) -> None:
         super().__init__("an announcement must end after it starts, in the future, and within a year")
+
+
+class InvalidLink(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("a link must start with https://, /docs or /portal")
+
+
+def is_announced_url(url: str) -> bool:
+    """Whether an announcement may lead there: to another site over TLS, or to a page of this service."""
+    here = url in ("/docs", "/portal") or url.startswith(("/docs/", "/portal/", "/docs#"))
+    return (url.startswith("https://") and is_web_url(url)) or (
+        here and url.isascii() and url.isprintable() and " " not in url
+    )
 
 
 async def announcements(db: Executor) -> list[Announcement]:
@@ -35,17 +49,23 @@ async def current_announcements(db: Executor, account_id: int) -> list[CurrentAn
     return await CURRENT_ANNOUNCEMENTS.all(db, account_id)
 
 
-async def announce(by: Operator, text: str, starts_at: datetime, ends_at: datetime, now: datetime) -> int:
-    """Announce a text between two times; the same text for the same time is announced once."""
+async def announce(
+    by: Operator, text: str, starts_at: datetime, ends_at: datetime, now: datetime, *, url: str = "", label: str = ""
+) -> int:
+    """Announce a text between two times, with a link if `url` is given; the same announcement is made once."""
+    if url and not is_announced_url(url):
+        raise InvalidLink
     if not (now - LONGEST < starts_at < ends_at and now < ends_at < now + LONGEST):
         raise InvalidPeriod
     async with by.db.transaction() as db:
         await LOCK_TEXT.one(db, text)
-        same = await SAME_ANNOUNCEMENT.maybe(db, text, starts_at, ends_at)
+        link = (url, label or url) if url else (None, None)
+        same = await SAME_ANNOUNCEMENT.maybe(db, text, starts_at, ends_at, *link)
         if same is not None:
             return same
-        number = await ADD_ANNOUNCEMENT.one(db, text, starts_at, ends_at)
-        await by.record(db, SERVICE, "announcement.created", f"announcement:{number}", text=text)
+        number = await ADD_ANNOUNCEMENT.one(db, text, starts_at, ends_at, *link)
+        detail = {"text": text, **({"link": url} if url else {})}
+        await by.record(db, SERVICE, "announcement.created", f"announcement:{number}", **detail)
     return number
 
 

@@ -16,9 +16,10 @@ class StoredCredentials(msgspec.Struct):
     status: str
     password_hash: str
     two_factor: bool
+    disabled_reason: str | None
 
 
-_CREDENTIALS = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS two_factor FROM accounts"
+_CREDENTIALS = "SELECT id, status, password_hash, totp_secret IS NOT NULL AS two_factor, disabled_reason FROM accounts"
 CREDENTIALS_BY_EMAIL = Query(StoredCredentials, f"{_CREDENTIALS} WHERE email = $1", unbound=_ACCOUNTS)
 CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1", unbound=_ACCOUNTS)
 LOCK_CREDENTIALS = Query(StoredCredentials, f"{_CREDENTIALS} WHERE id = $1 FOR NO KEY UPDATE", unbound=_ACCOUNTS)

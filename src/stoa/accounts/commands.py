@@ -124,16 +124,17 @@ def list_accounts(console: Console, *, as_json: bool) -> None:
 
 @account.command("disable")
 @click.argument("email")
+@click.option("--reason", default="", help="Why; the person reads it by email and at the sign-in.")
 @json_option
 @click.pass_obj
-def disable(console: Console, email: str, *, as_json: bool) -> None:
+def disable(console: Console, email: str, reason: str, *, as_json: bool) -> None:
     """End all sessions of an account and block sign-in until the account is enabled again.
 
     \b
     Example:
-      stoa account disable maria@example.com
+      stoa account disable maria@example.com --reason "Left the company."
     """
-    print_one(console.run(lambda by: registration.disable_account(by, email)), as_json=as_json)
+    print_one(console.run(lambda by: registration.disable_account(by, email, reason)), as_json=as_json)
 
 
 @account.command("enable")

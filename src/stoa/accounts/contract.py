@@ -1,6 +1,6 @@
 """Account types that the portal and the command line share, and the reasons for which an operation is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Literal
@@ -46,6 +46,7 @@ class Account(msgspec.Struct):
     two_factor: bool
     created_at: datetime
     verified: bool  # the email address
+    disabled_reason: str | None = None
 
 
 class SessionAccount(msgspec.Struct):
@@ -85,6 +86,7 @@ class Link(msgspec.Struct):
     email: str
     operator: bool
     account_id: int | None
+    two_factor: bool  # whether a reset also turns two-factor authentication off
 
 
 class NewLink(msgspec.Struct):
@@ -220,6 +222,10 @@ class Listing(msgspec.Struct):
     homepage: str = ""
     reasons: dict[str, str] = {}
 
+    def without_reason(self, scopes: Sequence[str]) -> list[str]:
+        """The scopes whose reason was left empty; an app that an operator created has no reasons at all."""
+        return [scope for scope in scopes if self.reasons.get(scope) == ""]
+
 
 class InstallRequest(msgspec.Struct):
     """A request of an app to be installed on a store."""
@@ -235,12 +241,14 @@ class InstallRequest(msgspec.Struct):
 
 
 class Announcement(msgspec.Struct):
-    """A text that everybody who is signed in sees between two times."""
+    """A text that everybody who is signed in sees between two times, with a link if `link_url` is set."""
 
     id: int
     text: str
     starts_at: datetime
     ends_at: datetime
+    link_url: str | None
+    link_label: str | None
 
 
 class CurrentAnnouncement(msgspec.Struct):
@@ -250,16 +258,26 @@ class CurrentAnnouncement(msgspec.Struct):
     text: str
     starts_at: datetime
     dismissed: bool
+    link_url: str | None
+    link_label: str | None
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
 
 
 class WrongCredentials(AccessRefused):
-    """The same message for an unknown email address, a wrong password and a disabled account."""
+    """The same message for an unknown email address and a wrong password."""
 
     def __init__(self) -> None:
         super().__init__("the email address or password is incorrect")
+
+
+class AccountDisabled(AccessRefused):
+    """Only somebody who knows the password learns that the account is disabled, and why."""
+
+    def __init__(self, reason: str) -> None:
+        why = f": {reason.rstrip('.')}" if reason else ""
+        super().__init__(f"your account is disabled{why}. Ask an operator of this service")
 
 
 class WrongPassword(AccessRefused):
@@ -397,6 +415,13 @@ class NoSuchRequest(AccessRefused):
 class RefusedRecently(AccessRefused):
     def __init__(self) -> None:
         super().__init__("the store refused less than a day ago; contact its owner, or ask again tomorrow")
+
+
+class ReasonsMissing(AccessRefused):
+    """Only development stores install an app that does not say what it needs a scope for."""
+
+    def __init__(self, scopes: Sequence[str]) -> None:
+        super().__init__(f"the app gives no reason for {', '.join(scopes)}; its developer must add one in its settings")
 
 
 class AlreadyGranted(AccessRefused):

@@ -13,10 +13,13 @@ from stoa.accounts.contract import (
     NoSuchRequest,
     OwnedApp,
     OwnedStore,
+    ReasonsMissing,
     RefusedRecently,
 )
+from stoa.accounts.ownership import listing_of
 from stoa.accounts.queries import (
     DELETE_REQUEST,
+    IS_DEVELOPMENT_STORE,
     LOCK_REQUEST,
     REFUSE_REQUEST,
     REQUESTS_OF_ACCOUNT,
@@ -24,6 +27,7 @@ from stoa.accounts.queries import (
     REQUESTS_OF_STORE,
     SAVE_REQUEST,
 )
+from stoa.db.query import Executor
 from stoa.notifications.news import install_request
 from stoa.notifications.notify import notify
 from stoa.notifications.people import people_of
@@ -49,6 +53,7 @@ async def request_install(by: Operator, account_id: int, app: OwnedApp, handle: 
         installed = [each for each in await list_installations(joined, handle) if each.app_id == app.id]
         if installed and expanded(installed[0].scopes) >= expanded(app.scopes):
             raise AlreadyGranted
+        await _check_reasons(db, store.id, app.id, app.scopes)
         earlier = await LOCK_REQUEST.maybe(db, store.id, app.id)
         if earlier is not None and earlier.status == "refused" and earlier.decided_recently:
             raise RefusedRecently
@@ -93,10 +98,18 @@ async def install_from_link(
     if not set(offered).issuperset(granted):
         raise ScopeNotCovered(", ".join(granted), ", ".join(offered))
     async with by.transaction() as joined, joined.db.transaction() as db:
+        await _check_reasons(db, store.id, app.id, offered)
         installed = await GET_INSTALLATION.maybe(db, store.id, app.id)
         kept = [scope for scope in installed.scopes if scope not in offered] if installed else []
         await DELETE_REQUEST.run(db, store.id, app.id)
         return await install(joined, app.client_id, store.handle, [*kept, *granted])
+
+
+async def _check_reasons(db: Executor, store_id: int, app_id: int, scopes: Sequence[str]) -> None:
+    """Merchants read the reasons before they approve; a development store has no merchant."""
+    missing = (await listing_of(db, app_id)).without_reason(scopes)
+    if missing and not await IS_DEVELOPMENT_STORE.one(db, store_id):
+        raise ReasonsMissing(missing)
 
 
 async def removed_apps(by: Operator, store: OwnedStore) -> list[RemovedInstallation]:

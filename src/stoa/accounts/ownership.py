@@ -53,8 +53,9 @@ LIVE, DEVELOPMENT = False, True
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
-async def owned_apps(by: Operator, account_id: int) -> list[OwnedApp]:
-    return await OWNED_APPS.all(by.db, account_id)
+async def owned_apps(by: Operator, account_id: int, term: str = "") -> list[OwnedApp]:
+    """Return the apps of an account whose name or client ID contains a term in lower case."""
+    return await OWNED_APPS.all(by.db, account_id, term)
 
 
 async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | None:
@@ -62,8 +63,9 @@ async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | No
     return await OWNED_APP.maybe(db, account_id, app_id)
 
 
-async def owned_stores(by: Operator, account_id: int) -> list[OwnedStore]:
-    return await OWNED_STORES.all(by.db, account_id)
+async def owned_stores(by: Operator, account_id: int, term: str = "") -> list[OwnedStore]:
+    """Return the stores of an account whose name or handle contains a term in lower case."""
+    return await OWNED_STORES.all(by.db, account_id, term)
 
 
 async def owned_store(db: Executor, account_id: int, handle: str) -> OwnedStore | None:

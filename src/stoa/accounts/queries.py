@@ -24,7 +24,7 @@ _CHORE = "maintenance covers all accounts"
 # --- accounts ----------------------------------------------------------------------------------------------
 
 _SELECT_ACCOUNT = """SELECT id, email, name, operator, status, totp_secret IS NOT NULL AS two_factor, created_at,
-       email_verified_at IS NOT NULL AS verified
+       email_verified_at IS NOT NULL AS verified, CASE WHEN status = 'disabled' THEN disabled_reason END AS disabled_reason
   FROM accounts"""
 LIST_ACCOUNTS = Query(Account, f"{_SELECT_ACCOUNT} ORDER BY id", unbound=_ACCOUNTS)
 GET_ACCOUNT = Query(Account, f"{_SELECT_ACCOUNT} WHERE id = $1", unbound=_ACCOUNTS)
@@ -40,7 +40,8 @@ RENAME_ACCOUNT = Command(
 )
 SET_PASSWORD = Command("UPDATE accounts SET password_hash = $2, updated_at = now() WHERE id = $1", unbound=_ACCOUNTS)
 SET_ACCOUNT_STATUS = Command(
-    "UPDATE accounts SET status = $2, updated_at = now() WHERE id = $1 AND status <> $2", unbound=_ACCOUNTS
+    "UPDATE accounts SET status = $2, disabled_reason = $3, updated_at = now() WHERE id = $1 AND status <> $2",
+    unbound=_ACCOUNTS,
 )
 # Citus refuses now() inside coalesce; least ignores null.
 DISMISS_CHECKLIST = Command(
@@ -51,14 +52,16 @@ CHECKLIST_DISMISSED = Query(
     bool, "SELECT checklist_dismissed_at IS NOT NULL FROM accounts WHERE id = $1", unbound=_ACCOUNTS
 )
 
-# --- verification of addresses -----------------------------------------------------------------------------
-
-VERIFICATION_MAILED_RECENTLY = Query(
+# Whether a person got an email of a kind a moment ago: a second one would only annoy, and end the link of the first.
+MAILED_RECENTLY = Query(
     bool,
     """SELECT EXISTS (SELECT FROM mails WHERE account_id = $1 AND kind = $2
                         AND created_at > now() - interval '5 minutes')""",
     unbound=_ACCOUNTS,
 )
+
+# --- verification of addresses -----------------------------------------------------------------------------
+
 ASK_FOR_VERIFICATION = Command(
     """UPDATE accounts SET verification_hash = $2, verification_expires_at = now() + make_interval(hours => $3)
         WHERE id = $1 AND email_verified_at IS NULL""",
@@ -83,14 +86,15 @@ class AddedLink(msgspec.Struct):
 
 ADD_LINK = Query(
     AddedLink,
-    f"""INSERT INTO account_links AS l (token_hash, purpose, email, operator, account_id, expires_at, mail_id)
-       VALUES ($1, $2, $3, $4, $5, now() + make_interval(hours => $6), $7)
+    f"""INSERT INTO account_links AS l (token_hash, purpose, email, operator, account_id, expires_at, mail_id, two_factor)
+       VALUES ($1, $2, $3, $4, $5, now() + make_interval(hours => $6), $7, $8)
        RETURNING {_REFERENCE} AS reference, l.expires_at""",
     unbound=_ACCOUNTS,
 )
 FIND_LINK = Query(
     Link,
-    "SELECT purpose, email, operator, account_id FROM account_links WHERE token_hash = ANY ($1::bytea[]) AND expires_at > now()",
+    """SELECT purpose, email, operator, account_id, two_factor FROM account_links
+        WHERE token_hash = ANY ($1::bytea[]) AND expires_at > now()""",
     unbound=_ACCOUNTS,
 )
 # The statements that end links return the emails that carry them, or 0.
@@ -143,12 +147,6 @@ TAKE_RESET_REQUESTS = Query(
        RETURNING email""",
     unbound=_ACCOUNTS,
 )
-RESET_MAILED_RECENTLY = Query(
-    bool,
-    """SELECT EXISTS (SELECT FROM mails WHERE account_id = $1 AND kind = 'password_reset'
-                        AND created_at > now() - interval '5 minutes')""",
-    unbound=_ACCOUNTS,
-)
 
 # --- ownership ---------------------------------------------------------------------------------------------
 
@@ -165,7 +163,13 @@ _OWNED_APPS = f"""WITH found AS MATERIALIZED (
           WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
 SELECT a.id, a.client_id, a.name, a.scopes, a.status, a.role, coalesce(i.stores, 0) AS installations, a.created_at
   FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC"""
-OWNED_APPS = Query(OwnedApp, _OWNED_APPS.format("ORDER BY a.id DESC LIMIT 200"), unbound=_OWNER, over="shards")
+_MATCHES = "AND (strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"  # every row contains an empty term
+OWNED_APPS = Query(
+    OwnedApp,
+    _OWNED_APPS.format(f"{_MATCHES.format('a.name', 'a.client_id')} ORDER BY a.id DESC LIMIT 200"),
+    unbound=_OWNER,
+    over="shards",
+)
 OWNED_APP = Query(OwnedApp, _OWNED_APPS.format("AND a.id = $2"), unbound=_OWNER, over="shards")
 COUNT_APPS = Query(
     int,
@@ -186,7 +190,12 @@ SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone,
        s.created_at, c.erase_at
   FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
  ORDER BY s.handle"""
-OWNED_STORES = Query(OwnedStore, _OWNED_STORES.format("ORDER BY s.handle LIMIT 200"), unbound=_OWNER, over="shards")
+OWNED_STORES = Query(
+    OwnedStore,
+    _OWNED_STORES.format(f"{_MATCHES.format('s.name', 's.handle')} ORDER BY s.handle LIMIT 200"),
+    unbound=_OWNER,
+    over="shards",
+)
 OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER, over="shards")
 COUNT_STORES = Query(
     int,
@@ -222,6 +231,9 @@ class DevelopmentInstallation(msgspec.Struct):
     scopes: list[str]
 
 
+IS_DEVELOPMENT_STORE = Query(
+    bool, "SELECT EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = $1 AND o.development)", unbound=_OWNER
+)
 DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
     f"""SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
@@ -297,20 +309,28 @@ DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 
 # --- announcements -----------------------------------------------------------------------------------------
 
 ANNOUNCEMENTS = Query(
-    Announcement, "SELECT id, text, starts_at, ends_at FROM announcements ORDER BY id DESC LIMIT 50", unbound=_ACCOUNTS
+    Announcement,
+    "SELECT id, text, starts_at, ends_at, link_url, link_label FROM announcements ORDER BY id DESC LIMIT 50",
+    unbound=_ACCOUNTS,
 )
 CURRENT_ANNOUNCEMENTS = Query(
     CurrentAnnouncement,
-    """SELECT a.id, a.text, a.starts_at, d.account_id IS NOT NULL AS dismissed
+    """SELECT a.id, a.text, a.starts_at, d.account_id IS NOT NULL AS dismissed, a.link_url, a.link_label
          FROM announcements a LEFT JOIN announcement_dismissals d ON d.announcement_id = a.id AND d.account_id = $1
         WHERE a.starts_at <= now() AND a.ends_at > now() ORDER BY a.starts_at DESC, a.id DESC LIMIT 20""",
     unbound=_ACCOUNTS,
 )
 ADD_ANNOUNCEMENT = Query(
-    int, "INSERT INTO announcements (text, starts_at, ends_at) VALUES ($1, $2, $3) RETURNING id", unbound=_ACCOUNTS
+    int,
+    """INSERT INTO announcements (text, starts_at, ends_at, link_url, link_label) VALUES ($1, $2, $3, $4, $5)
+       RETURNING id""",
+    unbound=_ACCOUNTS,
 )
 SAME_ANNOUNCEMENT = Query(
-    int, "SELECT id FROM announcements WHERE text = $1 AND starts_at = $2 AND ends_at = $3 LIMIT 1", unbound=_ACCOUNTS
+    int,
+    """SELECT id FROM announcements WHERE text = $1 AND starts_at = $2 AND ends_at = $3
+          AND link_url IS NOT DISTINCT FROM $4 AND link_label IS NOT DISTINCT FROM $5 LIMIT 1""",
+    unbound=_ACCOUNTS,
 )
 END_ANNOUNCEMENT = Command(
     "UPDATE announcements SET ends_at = now(), starts_at = least(starts_at, now()) WHERE id = $1 AND ends_at > now()",

@@ -174,8 +174,7 @@ async def create_reset_link(by: Operator, email: str, *, two_factor: bool = Fals
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if two_factor:
-            await SET_TWO_FACTOR.run(db, account.id, None, 0)
-            await DELETE_RECOVERY_CODES.run(db, account.id)
+            await _turn_off_two_factor(db, account.id)
         token = Carried(secrets.token_urlsafe(32), None)
         added = await _add_link(by, db, "reset", account.email, token, account_id=account.id)
         detail = {"two_factor_off": two_factor}
@@ -195,8 +194,8 @@ async def _add_link(
 ) -> AddedLink:
     """Store a link in place of an earlier one to the same address."""
     await discard(db, await DELETE_LINKS.all(db, purpose, email))
-    token_hash, hours = keyed_hash(by.key, carried.token), LINK_HOURS[purpose]
-    return await ADD_LINK.one(db, token_hash, purpose, email, operator, account_id, hours, carried.mail_id)
+    reset = (account_id, LINK_HOURS[purpose], carried.mail_id, False)
+    return await ADD_LINK.one(db, keyed_hash(by.key, carried.token), purpose, email, operator, *reset)
 
 
 def _shown(by: Operator, purpose: Purpose, email: str, carried: Carried, added: AddedLink) -> NewLink:
@@ -245,8 +244,13 @@ async def _use_link(by: Operator, db: Executor, token: str) -> list[int]:
     return used
 
 
+async def _turn_off_two_factor(db: Executor, account_id: int) -> None:
+    await SET_TWO_FACTOR.run(db, account_id, None, 0)
+    await DELETE_RECOVERY_CODES.run(db, account_id)
+
+
 async def reset_password(by: Operator, token: str, password: str) -> None:
-    """Set a new password with a reset link; all sessions end."""
+    """Set a new password with a reset link, which may also turn two-factor authentication off; all sessions end."""
     link = await find_link(by, "reset", token)
     if link is None or link.account_id is None:
         raise LinkExpired
@@ -255,6 +259,9 @@ async def reset_password(by: Operator, token: str, password: str) -> None:
     async with by.db.transaction() as db:
         await verified_by_mail(db, link.account_id, await _use_link(by, db, token))
         account = await GET_ACCOUNT.one(db, link.account_id)
+        if link.two_factor and account.two_factor:
+            await _turn_off_two_factor(db, account.id)
+            await by.record(db, SERVICE, "account.two_factor_off", f"account:{account.id}")
         await _set_password(by, db, account, password_hash)
 
 
@@ -288,18 +295,35 @@ async def rename_account(by: Operator, account_id: int, name: str) -> None:
 
 
 async def disable_account(by: Operator, email: str, reason: str = "") -> Account:
-    """End all sessions of the account and block sign-in until it is enabled again; the audit log keeps the reason."""
-    return await _set_status(by, email, "disabled", "account.disabled", **({"reason": reason} if reason else {}))
+    """End all sessions of the account and block sign-in until it is enabled again.
+
+    The person reads the reason in an email and when they sign in; the audit log keeps it.
+    """
+    return await _set_status(by, email, "disabled", reason)
 
 
 async def enable_account(by: Operator, email: str) -> Account:
-    return await _set_status(by, email, "active", "account.enabled")
+    return await _set_status(by, email, "active")
 
 
-async def _set_status(by: Operator, email: str, status: str, action: str, **detail: str) -> Account:
+async def _set_status(by: Operator, email: str, status: str, reason: str = "") -> Account:
     async with by.db.transaction() as db:
         account = await find_account(db, email)
-        if await SET_ACCOUNT_STATUS.run(db, account.id, status):
+        if await SET_ACCOUNT_STATUS.run(db, account.id, status, reason or None):
             await END_SESSIONS.run(db, account.id)
-            await by.record(db, SERVICE, action, f"account:{account.id}", **detail)
+            action = "account.enabled" if status == "active" else "account.disabled"
+            await by.record(db, SERVICE, action, f"account:{account.id}", **({"reason": reason} if reason else {}))
+            await post(db, _status_mail(status, reason), [Recipient(account.id, account.email)])
         return await GET_ACCOUNT.one(db, account.id)
+
+
+def _status_mail(status: str, reason: str) -> Content:
+    if status == "active":
+        text = "An operator of this service has enabled your account again. You can sign in with your password."
+        return Content("account_enabled", "Your account is enabled again", text, "/portal", "Sign in")
+    why = f"\n\nThe reason: {reason}" if reason else ""
+    text = (
+        f"An operator of this service has disabled your account. You are signed out and cannot sign in.{why}\n\nYour "
+        "stores and apps keep working. If you think that this is a mistake, ask an operator of this service."
+    )
+    return Content("account_disabled", "Your account is disabled", text)

@@ -15,7 +15,7 @@ from stoa.accounts.queries import (
     ADD_RESET_REQUEST,
     DELETE_LINKS,
     LOCK_TEXT,
-    RESET_MAILED_RECENTLY,
+    MAILED_RECENTLY,
     TAKE_RESET_REQUESTS,
 )
 from stoa.accounts.rules import normalize_email
@@ -27,6 +27,7 @@ from stoa.mail.outbox import discard, post
 from stoa.rest.headers import address_of
 
 LINK_HOURS = 1
+PASSWORD, TWO_FACTOR = "password_reset", "two_factor_reset"  # the kinds of email
 _BATCH = 50
 _ASKED = (
     "Somebody asked for a new password for your account. If it was you, follow the link within one hour. It works once.\n\n"
@@ -35,6 +36,11 @@ _ASKED = (
 _OFFERED = (
     "An operator of this service sends you a link to choose a new password. Follow it within one hour. It works once.\n\n"
     "If you did not ask for it, ignore this email: your password stays as it is."
+)
+_TWO_FACTOR_OFFERED = (
+    "An operator of this service sends you a link to choose a new password and turn off two-factor authentication, because "
+    "you cannot enter a code. Follow it within one hour. It works once. Turn two-factor authentication on again afterwards.\n\n"
+    "If you did not ask for it, ignore this email, and tell an operator: nothing changes until the link is used."
 )
 
 
@@ -60,35 +66,34 @@ async def answer_reset_requests(by: Operator) -> None:
 
 async def _answer(by: Operator, db: Executor, email: str) -> None:
     account = await ACCOUNT_BY_EMAIL.maybe(db, email)
-    # A second mail within minutes would only annoy, and end the link of the first.
-    if account is None or account.status != "active" or await RESET_MAILED_RECENTLY.one(db, account.id):
+    if account is None or account.status != "active" or await MAILED_RECENTLY.one(db, account.id, PASSWORD):
         return
     await _mail_link(by, db, account, _ASKED)
     await by.record(db, SERVICE, "account.reset_requested", f"account:{account.id}")
 
 
-async def send_reset(by: Operator, account: Account) -> bool:
-    """Email a link that sets a new password; False if one was emailed in the last minutes, which still works."""
+async def send_reset(by: Operator, account: Account, *, two_factor: bool = False) -> bool:
+    """Email a link that sets a new password, and with `two_factor` also turns two-factor authentication off.
+
+    Return False if such a link was emailed in the last minutes, which still works.
+    """
+    body, kind = (_TWO_FACTOR_OFFERED, TWO_FACTOR) if two_factor else (_OFFERED, PASSWORD)
     async with by.db.transaction() as db:
         await LOCK_TEXT.one(db, account.email)
-        if await RESET_MAILED_RECENTLY.one(db, account.id):
+        if await MAILED_RECENTLY.one(db, account.id, kind):
             return False
-        await _mail_link(by, db, account, _OFFERED)
-        await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", two_factor_off=False)
+        await _mail_link(by, db, account, body, two_factor=two_factor)
+        await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", two_factor_off=two_factor)
     return True
 
 
-async def _mail_link(by: Operator, db: Executor, account: Account, body: str) -> None:
+async def _mail_link(by: Operator, db: Executor, account: Account, body: str, *, two_factor: bool = False) -> None:
     """Email a link in place of an earlier one."""
     nonce = new_nonce(by.key)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
+    kind, subject = (TWO_FACTOR, "Reset your second factor") if two_factor else (PASSWORD, "Reset your password")
+    content = Content(kind, subject, body, "/portal/new-password/", "Choose a new password", nonce)
     await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
-    [mail_id] = await post(db, _content(nonce, body), [Recipient(account.id, account.email)])
-    link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id)
+    [mail_id] = await post(db, content, [Recipient(account.id, account.email)])
+    link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id, two_factor)
     await ADD_LINK.one(db, *link)
-
-
-def _content(nonce: str, body: str) -> Content:
-    return Content(
-        "password_reset", "Reset your password", body, "/portal/new-password/", "Choose a new password", nonce
-    )

@@ -21,6 +21,7 @@ from stoa.accounts.authentication_queries import (
     TOUCH_SESSION,
 )
 from stoa.accounts.contract import (
+    AccountDisabled,
     InvalidEmail,
     NewSession,
     Session,
@@ -54,11 +55,12 @@ async def sign_in(
     attempt = Attempt(f"account/{keyed_hash(by.key, email).hex()[:32]}", address_of(peer), "account")
     refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     checked = await CREDENTIALS_BY_EMAIL.maybe(db, email)
-    active = checked is not None and checked.status == "active"
-    correct = await passwords.matches(checked.password_hash if checked and active else None, password)
+    correct = await passwords.matches(checked.password_hash if checked else None, password)
     if checked is None or not correct:
         await count_failure(db, attempt, by.request_id)
         raise WrongCredentials
+    if checked.status != "active":
+        raise AccountDisabled(checked.disabled_reason or "")
     rehashed = await passwords.hash_password(password) if passwords.needs_rehash(checked.password_hash) else None
     async with db.transaction() as transaction:
         current = await LOCK_CREDENTIALS.one(transaction, checked.id)

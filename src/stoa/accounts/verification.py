@@ -7,7 +7,7 @@ from stoa.accounts.queries import (
     ASK_FOR_VERIFICATION,
     IS_VERIFICATION,
     LOCK_TEXT,
-    VERIFICATION_MAILED_RECENTLY,
+    MAILED_RECENTLY,
     VERIFY_ADDRESS,
     VERIFY_BY_LINK,
 )
@@ -30,7 +30,7 @@ async def request_verification(by: Operator, db: Executor, account_id: int, emai
     if not by.settings.smtp_url:
         return False
     await LOCK_TEXT.one(db, email)  # of two requests at once, the second sees the email of the first
-    if await VERIFICATION_MAILED_RECENTLY.one(db, account_id, KIND):
+    if await MAILED_RECENTLY.one(db, account_id, KIND):
         return False
     nonce = new_nonce(by.key)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))

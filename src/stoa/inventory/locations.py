@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from stoa.access.audit import changed_values
 from stoa.access.contract import AccessRefused, StoreRow
 from stoa.access.operator import Operator, check_name, find_store
 from stoa.db.directory_outbox import send
@@ -123,12 +124,10 @@ async def update_location(
         if after != before:
             await queries.CHANGE_LOCATION.run(db, found.id, code, after.name, after.address, after.priority)
             await _publish(db, found)
-            changed = {
-                field: getattr(after, field)
-                for field in ("name", "address", "priority")
-                if getattr(after, field) != getattr(before, field)
+            values = {
+                field: (getattr(before, field), getattr(after, field)) for field in ("name", "address", "priority")
             }
-            await by.record(db, found.id, "location.changed", f"location:{code}", **changed)
+            await by.record(db, found.id, "location.changed", f"location:{code}", **changed_values(values))
     return after
 
 

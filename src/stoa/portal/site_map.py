@@ -1,6 +1,7 @@
 """All pages and forms of the portal, and the navigation."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import msgspec
 from starlette.routing import Route
@@ -11,10 +12,37 @@ from stoa.portal import account, apps, operators, stores
 from stoa.portal.kit.dispatch import PageHandler
 from stoa.portal.kit.pages import Form, Page, Pages
 from stoa.portal.kit.visit import Visit
+from stoa.portal.search import Destination, Destinations, search_pages
 from stoa.rest.uploads import UploadSpace
 from stoa.settings import Settings
 
-MODULES: Sequence[Pages] = (*account.PAGES, *apps.PAGES, *stores.PAGES, *operators.PAGES)
+
+@cache
+def destinations() -> Destinations:
+    """The pages of the navigation, the tabs and the actions, as the search finds them."""
+    by_name = {page.name: page for page in PAGES}
+
+    def tabs(named: Sequence[tuple[str, str]]) -> list[Destination]:
+        return [Destination(title, by_name[page]) for title, page in named]
+
+    def actions(named: Sequence[tuple[str, str, str]]) -> list[Destination]:
+        return [Destination(title, by_name[page], words, "Action") for title, page, words in named]
+
+    items = [(item.label, item.page) for section in NAVIGATION for item in section.items if item.page]
+    return Destinations(
+        [*tabs(items), *actions(ACTIONS)],
+        [*tabs(APP_TABS), *actions(APP_ACTIONS)],
+        [*tabs(STORE_TABS), *actions(STORE_ACTIONS)],
+    )
+
+
+MODULES: Sequence[Pages] = (
+    *account.PAGES,
+    *apps.PAGES,
+    *stores.PAGES,
+    *operators.PAGES,
+    search_pages(destinations),
+)
 PAGES: list[Page] = [page for module in MODULES for page in module.pages]
 FORMS: list[Form] = [form for module in MODULES for form in module.forms]
 
@@ -81,6 +109,25 @@ STORE_TABS = (
     ("Audit log", "store_audit"),
     ("Settings", "store_settings"),
 )
+
+
+# What the palette offers besides: an action, its page, and other words for it.
+ACTIONS = (
+    ("Register an app", "new_app", "create new client"),
+    ("Create a store", "new_store", "open new shop"),
+    ("Change your password", "account_page", "profile name sessions devices security"),
+    ("Turn on two-factor authentication", "two_factor_set_up", "2fa totp security recovery codes"),
+    ("Notifications", "notifications_page", "email preferences unread"),
+    ("Announcements", "announcements_page", "news maintenance"),
+    ("Invite a person", "invite_page", "new account operator"),
+)
+APP_ACTIONS = (
+    ("Create a webhook", "new_webhook", "new subscription receiver event"),
+    ("Download a receiver", "app_receivers", "webhook python typescript example verify signature"),
+    ("Live tail", "app_tail", "deliveries stream watch"),
+    ("App file", "app_file", "toml push deploy"),
+)
+STORE_ACTIONS = (("Import a file", "new_import", "csv upload spreadsheet"),)
 
 
 class Navigation(msgspec.Struct):

@@ -20,7 +20,7 @@ from stoa.reference.content import Content
 from stoa.reference.fault_codes import FAULT_CODES
 from stoa.reference.kept import Kept, kept
 from stoa.reference.sample_store import DEMO, SampleStore
-from stoa.reference.search import MOST_CHARACTERS, Index
+from stoa.reference.search import MOST_CHARACTERS, Hit, Index
 from stoa.reference.search_entries import ErrorText, entries
 from stoa.reference.theme import choose, theme_of, themed
 from stoa.rest.problems import Refusal
@@ -203,6 +203,12 @@ def _found_page(query: str, theme: str) -> Content:
 def _found_suggestions(query: str) -> Content:
     hits = index().search(query, _MOST_SUGGESTIONS) if query else []
     return Content.of(msgspec.json.encode({"query": query, "results": hits}), _JSON)
+
+
+@kept(_MOST_SEARCHES)
+def documentation_hits(query: str) -> list[Hit]:
+    """The first results in the documentation, for the search of the portal."""
+    return index().search(query, _MOST_SUGGESTIONS)
 
 
 async def _search(request: Request) -> Response:

@@ -65,6 +65,7 @@ CREATE TABLE account_links (
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz NOT NULL,
     mail_id    bigint,
+    two_factor boolean DEFAULT false NOT NULL,
     CONSTRAINT account_links_pkey PRIMARY KEY (token_hash),
     CONSTRAINT account_links_account_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE,
     CONSTRAINT account_links_purpose_check CHECK (purpose = ANY (ARRAY['set-up'::text, 'invitation'::text, 'reset'::text]))
@@ -144,6 +145,7 @@ CREATE TABLE accounts (
     email_verified_at       timestamptz,
     verification_hash       bytea,
     verification_expires_at timestamptz,
+    disabled_reason         text,
     CONSTRAINT accounts_pkey PRIMARY KEY (id),
     CONSTRAINT accounts_email_key UNIQUE (email),
     CONSTRAINT accounts_email_check CHECK (email = lower(email)),
@@ -167,6 +169,8 @@ CREATE TABLE announcements (
     starts_at  timestamptz NOT NULL,
     ends_at    timestamptz NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
+    link_url   text,
+    link_label text,
     CONSTRAINT announcements_pkey PRIMARY KEY (id)
 );
 CREATE INDEX announcements_ends_at_idx ON announcements (ends_at);
@@ -1607,6 +1611,7 @@ CREATE TABLE webhooks (
     CONSTRAINT webhooks_payload_check CHECK (payload = ANY (ARRAY['full'::text, 'thin'::text])),
     CONSTRAINT webhooks_status_check CHECK (status = ANY (ARRAY['active'::text, 'paused'::text, 'disabled'::text]))
 );
+CREATE INDEX webhooks_app_idx ON webhooks (app_id) WHERE (ended_at IS NULL);
 CREATE INDEX webhooks_ended_idx ON webhooks (ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX webhooks_managed_idx ON webhooks (managed_by, store_id) WHERE ((managed_by IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX webhooks_of_app_idx ON webhooks (app_id, store_id) WHERE (of_app AND (ended_at IS NULL));

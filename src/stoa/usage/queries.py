@@ -168,6 +168,32 @@ _BY_DAY, _BY_HOUR = ("usage_days", "day"), ("usage_hours", "hour")
 
 DAYS = Query(DayMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_DAY))
 DAYS_ALL_STORES = Query(DayMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards")
+
+
+class RequestsOfDay(msgspec.Struct):
+    """The requests of one day by an app to all stores, or by all apps to a store."""
+
+    id: int
+    day: date
+    requests: int
+    errors: int
+
+
+_REQUESTS_BY_DAY = """SELECT {0} AS id, day, sum(requests)::bigint AS requests,
+       sum(client_errors + server_errors)::bigint AS errors
+  FROM usage_days WHERE {0} = ANY ($1::bigint[]) AND day >= $2 GROUP BY {0}, day"""
+REQUESTS_OF_APPS = Query(
+    RequestsOfDay,
+    _REQUESTS_BY_DAY.format("app_id"),
+    unbound="it sums up the usage of an account's apps, by the apps",
+    over="shards",
+)
+REQUESTS_OF_STORES = Query(
+    RequestsOfDay,
+    _REQUESTS_BY_DAY.format("store_id"),
+    unbound="it sums up the usage of an account's stores, by the stores",
+    over="shards",
+)
 OPERATIONS = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_DAY))
 OPERATIONS_ALL_STORES = Query(
     OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards"

@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from stoa.db.query import Executor
+from stoa.db.query import Executor, Query
 from stoa.usage import queries
 from stoa.usage.queries import DayMetrics, HourMetrics, LoggedRequest, Metrics, OperationMetrics, StoreMetrics
 
-HOURS_OF_A_DAY = 24
+HOURS_OF_A_DAY, DAYS_OF_ACTIVITY = 24, 14
 
 
 class UsageReport(msgspec.Struct):
@@ -47,6 +47,29 @@ async def usage_of_last_day(db: Executor, app_id: int, *, store_id: int | None =
     by_hour = {each.hour: each for each in found}
     hours = [first + timedelta(hours=number) for number in range(HOURS_OF_A_DAY)]
     return UsageReport([by_hour.get(hour) or HourMetrics(hour=hour) for hour in hours], _sum(found), operations)
+
+
+class Activity(msgspec.Struct):
+    """The requests of an app or a store on each of the last days, the last of which is today, and how many failed."""
+
+    days: list[int] = msgspec.field(default_factory=lambda: [0] * DAYS_OF_ACTIVITY)
+    errors: int = 0
+
+    @property
+    def requests(self) -> int:
+        return sum(self.days)
+
+
+async def activity(db: Executor, query: Query[queries.RequestsOfDay], ids: Sequence[int]) -> dict[int, Activity]:
+    """Return the activity of apps (`REQUESTS_OF_APPS`) or stores (`REQUESTS_OF_STORES`), also of those without requests."""
+    first = datetime.now(UTC).date() - timedelta(days=DAYS_OF_ACTIVITY - 1)
+    found = {each: Activity() for each in ids}
+    for row in await query.all(db, ids, first):
+        number = (row.day - first).days
+        if number < DAYS_OF_ACTIVITY:  # midnight can pass before the statement
+            found[row.id].days[number] = row.requests
+            found[row.id].errors += row.errors
+    return found
 
 
 def last_hours() -> tuple[datetime, datetime]:

@@ -7,6 +7,7 @@ retried, logged and sent again like all others.
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -165,9 +166,15 @@ async def save_callbacks(by: Operator, app: str, *, endpoint_url: str | None, re
             await COPY_TO_STORES.run(db, found.id, _RESUMED)
             await ADD_TO_STORES.one(db, found.id)
             await RESUME_LANES.one(db, found.id)
-        detail = {"endpoint_host": host_of(endpoint_url), "return_hosts": [host_of(url) for url in kept]}
-        await by.record(db, SERVICE, "app.callbacks_changed", f"app:{found.id}", **detail)
+        old, new = (_hosts(before.endpoint_url, before.return_urls) if before else {}), _hosts(endpoint_url, kept)
+        replaced = {name: value for name, value in old.items() if value != new[name]}
+        await by.record(db, SERVICE, "app.callbacks_changed", f"app:{found.id}", **new, before=replaced)
         return msgspec.structs.replace(await callbacks_of(db, found.id), signing_secret=secret)
+
+
+def _hosts(endpoint_url: str | None, return_urls: Sequence[str]) -> dict[str, Any]:
+    """The callbacks as the audit log names them."""
+    return {"endpoint_host": host_of(endpoint_url), "return_hosts": [host_of(url) for url in return_urls]}
 
 
 async def ensure_secret(db: Executor, by: Operator, app_id: int) -> str | None:

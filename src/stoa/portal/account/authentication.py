@@ -8,6 +8,7 @@ import msgspec
 from stoa.accounts import registration, reset_requests, sessions, two_factor
 from stoa.accounts.contract import (
     Account,
+    AccountDisabled,
     EmailTaken,
     InvalidEmail,
     Link,
@@ -81,7 +82,7 @@ async def sign_in(visit: Visit, form: SignInForm) -> Redirect:
         session = await sessions.sign_in(
             visit.by, visit.db, form.email, form.password, peer=visit.peer, agent=visit.agent, device=device
         )
-    except WrongCredentials as refusal:
+    except (WrongCredentials, AccountDisabled) as refusal:
         raise FormError({"": sentence(refusal)}) from refusal
     target = return_path(form.next)
     if not session.complete:

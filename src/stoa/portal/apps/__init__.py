@@ -11,6 +11,7 @@ from stoa.portal.apps import (
     deploy_tokens,
     endpoint,
     metadata,
+    receivers,
     requests,
     subscription_detail,
     subscriptions,
@@ -32,6 +33,7 @@ PAGES = (
     subscriptions.pages,
     subscription_detail.pages,
     deliveries.pages,
+    receivers.pages,
     tail.pages,
     audit.pages,
 )

@@ -11,7 +11,14 @@ import msgspec
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
-from stoa.accounts.contract import AlreadyGranted, NoSuchRequest, RefusedRecently, Right, TooManyStores
+from stoa.accounts.contract import (
+    AlreadyGranted,
+    NoSuchRequest,
+    ReasonsMissing,
+    RefusedRecently,
+    Right,
+    TooManyStores,
+)
 from stoa.accounts.rate_limit import limit_rate
 from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
@@ -19,16 +26,19 @@ from stoa.demo.development_stores import create_development_store
 from stoa.portal.apps.snippets import Snippets
 from stoa.portal.kit.dispatch import sentence
 from stoa.portal.kit.forms import FormError, OnceForm, text
+from stoa.portal.kit.list_view import PAGE_SIZE, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
-from stoa.webhooks.delivery.failing_receivers import FAILING_OF_APPS
+from stoa.usage import reports
+from stoa.usage.queries import REQUESTS_OF_APPS
+from stoa.webhooks.delivery.failing_receivers import FIRST_FAILING_OF_APPS
 
 pages = Pages()
 APPS = f"{ROOT}/apps"
 _HANDLE_IN_URL = re.compile(r"/stores/([a-z0-9-]+)")
 
 _HOMEPAGE_MESSAGE = "Enter a URL that starts with https://."
-_REASON_MESSAGE = "Use at most 200 characters."
+_REASON_MESSAGE = "Each reason is one line with at most 200 characters."
 AppName = Annotated[str, text("Enter a name with 1 to 80 characters.", min_length=1, max_length=80, name=True)]
 Homepage = Annotated[str, text(_HOMEPAGE_MESSAGE, max_length=500)]
 Reason = Annotated[str, text(_REASON_MESSAGE, max_length=200)]
@@ -43,14 +53,10 @@ class ListingForm(msgspec.Struct):
 
     @classmethod
     def faults(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Require at least one scope, a reason for each scope, and a valid homepage."""
+        """Require at least one scope, and a valid homepage. Reasons are required when a merchant is asked."""
         faults: dict[str, str] = {}
-        chosen = [scope for scope in SCOPES if scope in values.get("scopes", ())]
-        if not chosen:
+        if not any(scope in SCOPES for scope in values.get("scopes", ())):
             faults["scopes"] = "Select at least one scope. An app without scopes cannot be installed."
-        for scope in chosen:
-            if not values.get("reasons", {}).get(scope):
-                faults[f"reasons[{scope}]"] = "Enter a reason. Merchants read it before they approve."
         if values.get("homepage") and not is_web_url(values["homepage"]):
             faults["homepage"] = _HOMEPAGE_MESSAGE
         return faults
@@ -72,9 +78,13 @@ class DeletionForm(msgspec.Struct):
 
 @pages.page("/apps")
 async def list_apps(visit: Visit) -> View:
-    apps = await ownership.owned_apps(visit.by, visit.me.account_id)
-    failing = {each.app_id for each in await FAILING_OF_APPS.all(visit.db, [app.id for app in apps])}
-    return View("apps/list.html", {"apps": apps, "failing": failing})
+    term = visit.query("q").strip()
+    apps = await ownership.owned_apps(visit.by, visit.me.account_id, term.lower())
+    failing = {each.app_id: each for each in await FIRST_FAILING_OF_APPS.all(visit.db, [app.id for app in apps])}
+    apps.sort(key=lambda app: app.id not in failing)  # what needs attention is on the first page
+    shown = paginate(visit, apps, "page", PAGE_SIZE, {"q": term} if term else {})
+    activity = await reports.activity(visit.db, REQUESTS_OF_APPS, [app.id for app in shown.items])
+    return View("apps/list.html", {"apps": shown, "failing": failing, "activity": activity, "q": term})
 
 
 @pages.page("/register-app", nav="list_apps")
@@ -133,8 +143,8 @@ def secret_page(
 
 
 def _reasons(form: ListingForm) -> Mapping[str, str]:
-    """Return the reasons of the selected scopes, in the order of the documentation."""
-    return {scope: form.reasons[scope] for scope in SCOPES if scope in form.scopes}
+    """Return the reasons of the selected scopes, which may be empty, in the order of the documentation."""
+    return {scope: form.reasons.get(scope, "") for scope in SCOPES if scope in form.scopes}
 
 
 @pages.page("/apps/{app_id:int}", nav="list_apps")
@@ -189,7 +199,7 @@ async def request_install(visit: Visit, form: InstallRequestForm) -> Redirect:
         ) from refusal
     except (NoSuchStore, InvalidHandle) as refusal:
         raise FormError(handle="There is no store with this handle. Ask its owner for the handle.") from refusal
-    except (RefusedRecently, AlreadyGranted) as refusal:
+    except (RefusedRecently, AlreadyGranted, ReasonsMissing) as refusal:
         raise FormError(handle=sentence(refusal)) from refusal
     return Redirect(f"{APPS}/{visit.app.id}/stores", f"Request sent to the owner of {handle}.")
 

@@ -13,7 +13,14 @@ from stoa.portal.apps.apps import APPS
 from stoa.portal.apps.impersonation import WRITE, ImpersonatedCall, webhook_call, write_transaction
 from stoa.portal.apps.queries import DELIVERY_HOURS, DeliveryHour
 from stoa.portal.apps.signing_secrets import SigningRotationForm, secret_mark
-from stoa.portal.apps.subscriptions import FIELDS, SubscriptionForm, event_groups, localhost_allowed, secret_page
+from stoa.portal.apps.subscriptions import (
+    FIELDS,
+    SubscriptionForm,
+    event_groups,
+    localhost_allowed,
+    receiver_port,
+    secret_page,
+)
 from stoa.portal.kit import charts
 from stoa.portal.kit.charts import Chart, Series
 from stoa.portal.kit.dispatch import not_found
@@ -29,6 +36,7 @@ from stoa.webhooks.api.documents import shown
 from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.subscriptions import locked
 from stoa.webhooks.delivery.events import WebhookTest
+from stoa.webhooks.delivery.failing_receivers import FAILING_SUBSCRIPTION
 
 pages = Pages()
 _MAX_BODY_LENGTH = 8_000
@@ -64,6 +72,8 @@ async def _page(visit: Visit, call: ImpersonatedCall, **more: Any) -> View:
         "charts": attempt_charts(hours) if any(each.mean_ms is not None for each in hours) else [],
         "may_write": call.may(WRITE),
         "seen": secret_mark(row.sealed_secret),
+        "failing": await FAILING_SUBSCRIPTION.maybe(visit.db, call.store_id, row.id),
+        "port": receiver_port(row.url or ""),
     }
     return View("apps/webhook.html", {**context, **more})
 

@@ -21,6 +21,7 @@ from stoa.portal.apps.impersonation import (
     installed_stores,
     write_transaction,
 )
+from stoa.portal.apps.receivers import DEFAULT_PORT, OF_SUBSCRIPTION, receivers
 from stoa.portal.kit.forms import text
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import Pages, View
@@ -42,7 +43,6 @@ _GROUPS = {
     "app": "This app",
     "webhook": "Webhooks of this app",
 }
-_EXAMPLE_PORT = 8787
 _FEW_FIELDS = f"Enter at most {MAX_CHANGED_FIELDS} fields, such as price, stock.available, metadata.tier."
 _WEB_URL = re.compile(r"https?://\S+")
 
@@ -175,20 +175,26 @@ async def create_subscription(visit: Visit, form: NewSubscriptionForm) -> View:
 def secret_page(visit: Visit, call: ImpersonatedCall, result: One[Webhook], *, new: bool = False) -> View:
     """Return the only page that shows this secret."""
     hook = msgspec.json.decode(result.doc, type=Webhook)
-    context = {"hook": hook, "at": call.store.handle, "new": new, "port": _receiver_port(hook.url or "")}
+    context = {
+        "hook": hook,
+        "at": call.store.handle,
+        "new": new,
+        "variable": OF_SUBSCRIPTION,
+        "receivers": receivers(OF_SUBSCRIPTION, receiver_port(hook.url or "")),
+    }
     return View("apps/webhook_secret.html", context, secret=True)
 
 
-def _receiver_port(url: str) -> int:
+def receiver_port(url: str) -> int:
     """Return the port for the example receiver: that of a plain HTTP URL; behind TLS there is a proxy."""
     parts = urlsplit(url)
-    return parts.port or 80 if parts.scheme == "http" else _EXAMPLE_PORT
+    return parts.port or 80 if parts.scheme == "http" else DEFAULT_PORT
 
 
 def localhost_allowed(visit: Visit) -> bool:
     """Whether the service can deliver to a receiver on its own machine, as in the demo."""
     allowed = address_guard.Allowed.parse(visit.settings.webhook_allow)
-    return address_guard.refuse_url(f"http://localhost:{_EXAMPLE_PORT}/", allowed) is None
+    return address_guard.refuse_url(f"http://localhost:{DEFAULT_PORT}/", allowed) is None
 
 
 @cache

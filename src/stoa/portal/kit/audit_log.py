@@ -42,16 +42,28 @@ NAMES_FOR_APP = Query(
 )
 
 
+class Detail(msgspec.Struct, frozen=True):
+    """A value of an entry; `before` is the one that it replaced, if the entry knows it."""
+
+    name: str
+    value: str
+    before: str = ""
+
+
 class LogEntry(msgspec.Struct):
-    """An audit entry in display form."""
+    """An audit entry in display form. Operators get links to what it names."""
 
     action: str
     actor: str
     subject: str
-    detail: dict[str, str]
+    details: list[Detail]
     request_id: str
     at: Any
+    named: tuple[str, str] = ("", "")  # the actor and the subject as the log names them, such as app:7
     store: str = ""
+    actor_url: str = ""
+    subject_url: str = ""
+    store_url: str = ""
 
 
 def given_filters(visit: Visit, *names: str) -> dict[str, str]:
@@ -126,19 +138,27 @@ async def shown_entries(visit: Visit, entries: Sequence[audit.Entry]) -> list[Lo
 
 
 def _shown(visit: Visit, entry: audit.Entry, names: dict[int, str]) -> LogEntry:
+    def text(value: Any) -> str:
+        return "" if value in (None, [], "") else _person(visit, str(value), names) or _text(value)
+
     detail: dict[str, Any] = msgspec.json.decode(entry.detail)
+    before = _before(detail)
+    details = [Detail(name.replace("_", " "), text(value), text(before.get(name))) for name, value in detail.items()]
     return LogEntry(
         action_title(entry.action),
         actor_title(visit, entry.actor, names),
         _person(visit, entry.subject, names) or entry.subject,
-        {
-            name.replace("_", " "): _person(visit, str(value), names) or _text(value)
-            for name, value in detail.items()
-            if value not in (None, [], "")
-        },
+        [each for each in details if each.value or each.before],
         entry.request_id,
         entry.created_at,
+        (entry.actor, entry.subject),
     )
+
+
+def _before(detail: dict[str, Any]) -> dict[str, Any]:
+    """Take the replaced values out of the details; an entry about a role has only the old role."""
+    before = detail.pop("before", {})
+    return {"role": before} if isinstance(before, str) else before
 
 
 def action_title(action: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 WIDTH, HEIGHT = 440, 216
 LEFT, RIGHT, TOP, BOTTOM = 48, 8, 14, 30
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _STEPS = (1, 2, 5, 10)
 _MAX_DATE_LABELS = 5
 _MIN_VALUE = 0.001
@@ -149,6 +150,16 @@ def _chart(
     y_ticks = [Tick(_rounded(_y(value, scale)), short(value)) for value in scale]
     x_ticks = [Tick(_rounded(LEFT + slot * (index + 0.5)), label) for index, label in date_labels(days)]
     return Chart(id, title, unit, description, kind, len(days), y_ticks, x_ticks, shapes)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The SVG path of a line without axes, in a box of SPARK_WIDTH by SPARK_HEIGHT."""
+    most, step = max(values) or 1, SPARK_WIDTH / max(1, len(values) - 1)
+    points = [
+        f"{_rounded(number * step):g} {_rounded((SPARK_HEIGHT - 2) * (1 - value / most) + 1):g}"
+        for number, value in enumerate(values)
+    ]
+    return f"M{'L'.join(points)}"
 
 
 def _y(value: float, scale: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from stoa.rest.problems import Refusal
 T = TypeVar("T")
 PAGE_SIZE, FOUND_AT_MOST = 25, 6
 NEWEST = (("-id", "Newest first"),)
-_NEWEST_NUMBER = 2**62
+NEWEST_NUMBER = 2**62
 _MINE = "mine"
 _PERIOD = {"since": ("gte", 0), "until": ("lt", 1)}
 
@@ -183,8 +183,17 @@ class Slice(msgspec.Struct):
     previous: str
 
 
-def paginate(visit: Visit, items: Sequence[Any], parameter: str, size: int) -> Slice:
-    """Return the page that a query parameter selects; the first one if the parameter is invalid."""
+def paginate(
+    visit: Visit, items: Sequence[Any], parameter: str, size: int, kept: Mapping[str, str] | None = None
+) -> Slice:
+    """Return the page that a query parameter selects; the first one if the parameter is invalid.
+
+    The links to its neighbors keep the other parameters in `kept`.
+    """
+
+    def url(number: int) -> str:
+        return f"?{urlencode({**(kept or {}), parameter: number})}"
+
     pages = max(1, -(-len(items) // size))
     number = page_number(visit.query(parameter), pages)
     selected = list(items[(number - 1) * size : number * size])
@@ -194,8 +203,8 @@ def paginate(visit: Visit, items: Sequence[Any], parameter: str, size: int) -> S
         first,
         first + len(selected) - 1,
         len(items),
-        f"?{parameter}={number + 1}" if number < pages else "",
-        f"?{parameter}={number - 1}" if number > 1 else "",
+        url(number + 1) if number < pages else "",
+        url(number - 1) if number > 1 else "",
     )
 
 
@@ -208,7 +217,7 @@ def page_number(value: str, pages: int) -> int:
 def before(visit: Visit) -> int:
     """Return the number below which a list continues, from the query parameter `before`; ignored if it is invalid."""
     value = visit.query("before")
-    return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 19 else _NEWEST_NUMBER
+    return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 19 else NEWEST_NUMBER
 
 
 def moment(value: str) -> datetime | None:

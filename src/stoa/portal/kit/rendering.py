@@ -16,6 +16,7 @@ from stoa.accounts.rules import browser_of
 from stoa.html import environment
 from stoa.media.addresses import local_path
 from stoa.portal.kit.assets import assets
+from stoa.portal.kit.charts import sparkline
 from stoa.portal.kit.forms import TOKEN
 from stoa.portal.kit.pages import Form, Page
 from stoa.portal.kit.visit import Visit
@@ -112,6 +113,7 @@ def _environment() -> Environment:
         "browser": browser_of,
         "filename": filename,
         "media_path": local_path,
+        "sparkline": sparkline,
     }
     return environment("stoa.portal", **filters)
 

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from copy import copy
 from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -116,6 +117,12 @@ class Visit:
     def theme(self) -> str:
         theme = self.cookies.read("theme")
         return theme if theme in THEMES else THEMES[0]
+
+    def at(self, store: OwnedStore) -> "Visit":
+        """The same request at a store that the path does not name, and on which the account has a role."""
+        there = copy(self)
+        there.store = store
+        return there
 
     def path_param(self, name: str) -> Any:
         return self.request.path_params[name]

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from stoa.accounts import announcements
-from stoa.accounts.announcements import InvalidPeriod
+from stoa.accounts.announcements import InvalidLink, InvalidPeriod
 from stoa.portal.kit.dispatch import sentence
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View
@@ -18,6 +18,8 @@ _TIME = "Enter a date and a time, such as 2026-12-24 18:00."
 
 
 _Text = Annotated[str, text("Enter a text with 1 to 500 characters.", min_length=1, max_length=500, multiline=True)]
+_Url = Annotated[str, text("Use at most 500 characters.", max_length=500)]
+_Label = Annotated[str, text("Use at most 60 characters.", max_length=60)]
 _Time = Annotated[str, text(_TIME, min_length=1, max_length=40)]
 
 
@@ -25,6 +27,8 @@ class AnnouncementForm(msgspec.Struct):
     text: _Text
     starts_at: _Time
     ends_at: _Time
+    link_url: _Url = ""
+    link_label: _Label = ""
 
 
 @pages.page("/operators/announcements", audience=Audience.OPERATOR)
@@ -37,9 +41,13 @@ async def operator_announcements(visit: Visit) -> View:
 async def create_announcement(visit: Visit, form: AnnouncementForm) -> Redirect:
     starts_at, ends_at = _time("starts_at", form.starts_at), _time("ends_at", form.ends_at)
     try:
-        await announcements.announce(visit.by, form.text, starts_at, ends_at, datetime.now(UTC))
+        await announcements.announce(
+            visit.by, form.text, starts_at, ends_at, datetime.now(UTC), url=form.link_url, label=form.link_label
+        )
     except InvalidPeriod as refusal:
         raise FormError(ends_at=sentence(refusal)) from refusal
+    except InvalidLink as refusal:
+        raise FormError(link_url=sentence(refusal)) from refusal
     return Redirect(_OPERATOR_PAGE, "The announcement is saved.")
 
 

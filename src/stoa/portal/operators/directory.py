@@ -194,6 +194,22 @@ async def send_password_reset(visit: Visit) -> View | Redirect:
     return Redirect(page, "A link was sent in the last five minutes, and still works.", "warn")
 
 
+@pages.form("/operators/accounts/{account:int}/reset-two-factor", on=operator_account)
+async def send_two_factor_reset(visit: Visit, form: ConfirmedForm) -> Redirect:
+    """Email a link that also turns two-factor authentication off; the operator never sees it."""
+    account = await _account(visit)
+    page = f"{_OPERATORS}/accounts/{account.id}"
+    if account.id == visit.me.account_id:
+        raise FormError({"": "You cannot reset your own second factor. Another operator can do it."})
+    if account.status != "active" or not account.two_factor:
+        raise FormError({"": "This account is disabled, or two-factor authentication is off. Reload the page."})
+    if not visit.settings.smtp_url:
+        raise FormError({"": f"This service sends no email. Run “stoa account reset {account.email} --two-factor”."})
+    if await reset_requests.send_reset(visit.by, account, two_factor=True):
+        return Redirect(page, f"We have sent a link to {account.email} by email. It works once, for one hour.")
+    return Redirect(page, "A link was sent in the last five minutes, and still works.", "warn")
+
+
 @pages.form("/operators/accounts/{account:int}/disable", on=operator_account)
 async def disable_account(visit: Visit, form: SuspensionForm) -> Redirect:
     account = await _account(visit)

@@ -9,7 +9,7 @@ from stoa.db.query import Executor
 from stoa.mail.queries import COUNTS
 from stoa.operations.maintenance import EVERY_S
 from stoa.operations.measuring import IMPORT_QUEUE, LATE_S, ImportQueue
-from stoa.portal.kit.pages import Audience, Pages, View
+from stoa.portal.kit.pages import ROOT, Audience, Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.operators.queries import (
     DATABASE,
@@ -51,6 +51,7 @@ class Problem(msgspec.Struct):
 
     message: str
     tone: str = "warn"
+    url: str = ""  # of the part of the page, or the page, that shows more
 
 
 @pages.page("/operators/health", audience=Audience.OPERATOR)
@@ -90,11 +91,23 @@ def problems(report: HealthReport) -> list[Problem]:
     if report.backlog.oldest_seconds > _MAX_QUEUE_AGE.total_seconds():
         found.append(Problem("A webhook delivery has been waiting for more than a minute."))
     if report.backlog.open_breakers:
-        found.append(Problem("Some webhook receivers are failing. Stoa retries them less often."))
+        found.append(Problem(_failing(report), url="#failing"))
     if report.imports.oldest and report.database.now - report.imports.oldest > _MAX_QUEUE_AGE:
         found.append(Problem("An import has been waiting for more than a minute."))
     if report.stuck_mails:
-        found.append(Problem("Email cannot be sent. The page Email shows why."))
+        found.append(
+            Problem("Email cannot be sent. The page Email shows why.", url=f"{ROOT}/operators/outbox?status=failed")
+        )
     if report.late:
         found.append(Problem("Maintenance is behind. Check that a worker is running."))
     return found
+
+
+def _failing(report: HealthReport) -> str:
+    """Which receiver has been failing for the longest time, and why."""
+    text = "Some webhook receivers are failing. Stoa retries them less often."
+    if not report.failing:  # it has recovered between two statements
+        return text
+    first = report.failing[0]
+    why = f": {first.last_error}" if first.last_error else ""
+    return f"{text} The oldest is {first.host or 'one without a URL'} of {first.app_name}{why}."

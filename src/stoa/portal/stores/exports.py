@@ -1,10 +1,6 @@
 """Lists as CSV files: all rows of a list page with its present filters, streamed page by page."""
 
-import csv
-import io
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -13,15 +9,13 @@ from starlette.responses import StreamingResponse
 from stoa.customers.contract import Customer
 from stoa.orders.contract import Order
 from stoa.orders.records import Payment
+from stoa.portal.kit.csv_file import csv_response
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import ListSource, list_pages
 from stoa.portal.kit.visit import Visit
 from stoa.products.contract import Product
-from stoa.rest.csv_rows import quoted
-from stoa.rest.headers import CSV
 
 T = TypeVar("T")
-_BOM = b"\xef\xbb\xbf"  # by which spreadsheets recognize UTF-8
 
 
 class Export(msgspec.Struct, Generic[T], frozen=True):
@@ -51,38 +45,16 @@ async def export_list(visit: Visit, export: Export[T]) -> StreamingResponse:
             filters=sorted({**export.fixed, **first.filters}),
         )  # fmt: skip
 
-    async def content() -> AsyncIterator[bytes]:
-        yield _BOM + _csv([list(export.columns)])
+    async def rows() -> AsyncIterator[list[list[Any]]]:
         yield _rows(export, first.rows)
         async for page in pages:
             yield _rows(export, page.rows)
 
-    name = f"{visit.store.handle}-{export.name}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(content(), media_type=f"{CSV}; charset=utf-8", headers=headers)
+    return csv_response(f"{visit.store.handle}-{export.name}", list(export.columns), rows())
 
 
-def _rows(export: Export[T], rows: Sequence[T]) -> bytes:
-    return _csv([[_cell(value(row)) for value in export.columns.values()] for row in rows])
-
-
-def _cell(value: Any) -> str:
-    """A cell; text that a spreadsheet would compute is quoted, because it may come from a stranger."""
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    if isinstance(value, (int, Decimal)):
-        return str(value)
-    if isinstance(value, list):
-        return quoted("|".join(map(str, value)))  # pyright: ignore[reportUnknownArgumentType]
-    return quoted(str(value))
-
-
-def _csv(records: Sequence[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(records)
-    return text.getvalue().encode()
+def _rows(export: Export[T], rows: Sequence[T]) -> list[list[Any]]:
+    return [[value(row) for value in export.columns.values()] for row in rows]
 
 
 def _payment(record: Payment) -> str:

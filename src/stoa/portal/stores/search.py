@@ -33,6 +33,13 @@ async def store_search(visit: Visit) -> PageResponse:
     return View("stores/search.html", {"wanted": wanted, "exact": exact, "similar": similar})
 
 
+async def suggestions(visit: Visit, wanted: str) -> list[Found]:
+    """The first results in a store while somebody types: an order by its number, and what begins like the words."""
+    number = wanted.removeprefix("#")
+    orders = await _orders(visit, number=number) if number.isdigit() else []
+    return list(dict.fromkeys([*orders, *(await _similar(visit, wanted) if number == wanted else [])]))
+
+
 async def _exact(visit: Visit, wanted: str) -> list[Found]:
     """What has exactly this number, id, external id, email address, phone number or SKU."""
     number = wanted.removeprefix("#")

@@ -22,9 +22,13 @@ from stoa.demo.development_stores import create_development_store
 from stoa.money import CURRENCIES
 from stoa.portal.kit.dispatch import not_found, sentence
 from stoa.portal.kit.forms import ConfirmedForm, FormError, OnceForm, text
+from stoa.portal.kit.list_view import PAGE_SIZE, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
+from stoa.usage import reports
+from stoa.usage.queries import REQUESTS_OF_STORES
 from stoa.webhooks import app_subscriptions
+from stoa.webhooks.delivery.failing_receivers import FIRST_FAILING_OF_STORES
 
 pages = Pages()
 STORES = f"{ROOT}/stores"
@@ -47,7 +51,14 @@ class ScopesForm(msgspec.Struct):
 
 @pages.page("/stores")
 async def list_stores(visit: Visit) -> View:
-    return View("stores/list.html", {"stores": await ownership.owned_stores(visit.by, visit.me.account_id)})
+    term = visit.query("q").strip()
+    stores = await ownership.owned_stores(visit.by, visit.me.account_id, term.lower())
+    failing = {each.store: each for each in await FIRST_FAILING_OF_STORES.all(visit.db, [each.id for each in stores])}
+    # What needs attention is on the first page.
+    stores.sort(key=lambda each: (each.handle not in failing, not each.requests))
+    shown = paginate(visit, stores, "page", PAGE_SIZE, {"q": term} if term else {})
+    activity = await reports.activity(visit.db, REQUESTS_OF_STORES, [each.id for each in shown.items])
+    return View("stores/list.html", {"stores": shown, "failing": failing, "activity": activity, "q": term})
 
 
 @pages.form("/stores/development", on=list_stores)

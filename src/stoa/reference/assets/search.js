@@ -1,4 +1,4 @@
-/* The search box of the documentation and of the portal: `/` and Ctrl-K open it, and it needs only the keyboard. */
+/* The search box of the documentation, and the palette of the portal: `/` and Ctrl-K open it. */
 const make = (name, attributes = {}, ...children) => {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -6,13 +6,14 @@ const make = (name, attributes = {}, ...children) => {
   return element;
 };
 
+const opener = document.querySelector("[title][data-search]");
 const list = make("div", { role: "listbox", id: "search-results", "aria-label": "Results" });
 const input = make("input", {
   type: "search",
   name: "q",
   role: "combobox",
-  placeholder: "Search the documentation",
-  "aria-label": "Search the documentation",
+  placeholder: opener.title,
+  "aria-label": opener.title,
   "aria-controls": list.id,
   "aria-expanded": "false",
   "aria-autocomplete": "list",
@@ -23,13 +24,12 @@ const input = make("input", {
 });
 const closing = make("button", { type: "button", "aria-label": "Close the search" }, "Esc");
 const summary = make("p", { role: "status" });
-// Without a selected result, Enter submits the form, which leads to the page of all results.
-const form = make("form", { action: "/docs/search", role: "search" }, input, closing);
+const form = make("form", { action: opener.href, role: "search" }, input, closing);
 const box = make("dialog", { id: "search-box", "aria-label": "Search" }, form, list, summary);
 document.body.append(box);
 
 let active = -1;
-let shown = ""; // the query that the results belong to
+let shown = ""; // the query of the results
 let pending = null;
 let timer = 0;
 
@@ -65,12 +65,14 @@ async function search() {
   if (!query) return show("", []);
   pending = new AbortController();
   try {
-    const response = await fetch(`/docs/search.json?q=${encodeURIComponent(query)}`, {
+    const response = await fetch(`${opener.dataset.search}?q=${encodeURIComponent(query)}`, {
       signal: pending.signal,
-      credentials: "omit",
+      headers: { accept: "application/json" },
     });
     if (!response.ok) throw new Error(response.statusText);
-    show(query, (await response.json()).results);
+    const { results, partial } = await response.json();
+    show(query, results);
+    if (partial) timer = setTimeout(search, 400);
   } catch (error) {
     if (error.name === "AbortError") return;
     show("", []);
@@ -96,7 +98,7 @@ input.addEventListener("keydown", (event) => {
     event.preventDefault();
     select((active + step + count) % count);
   }
-  // Not before the results belong to the query: a fast typist would open a result of an earlier one.
+  // A fast typist must not open an earlier result.
   if (event.key === "Enter" && active >= 0 && input.value.trim() === shown) {
     event.preventDefault();
     list.children[active].click();
