@@ -68,9 +68,9 @@ class _Database(Database):
         return cast("Database", _Recorder(super().autocommit, self.recorded, autocommit=True))
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Connection]:
+    async def transaction(self, store_id: int | None = None) -> AsyncGenerator[Connection]:
         self.recorded.clear()  # a retried transaction is recorded once
-        async with super().transaction() as db:
+        async with super().transaction(store_id) as db:
             yield cast("Connection", _Recorder(db, self.recorded))
 
 

@@ -75,6 +75,12 @@ COVERED = [
         "imports.md", "http json ndjson csv", "", "imports/test_guide.py::test_every_example_matches_the_response"
     ),
     Coverage("imports.md", "bash", "stoa ", COMMANDS),
+    Coverage(
+        "collections.md",
+        "bash http json",
+        "",
+        "products/test_collection_guide.py::test_every_example_matches_the_response",
+    ),
     Coverage("metadata.md", "http json", "", "metadata/test_guide.py::test_every_example_matches_the_response"),
     Coverage("metadata.md", "bash", "stoa ", "metadata/test_guide.py::test_every_example_matches_the_response"),
     Coverage("metadata.md", "python", "", "client/test_calls.py::test_typed_metadata_is_filtered_by_ranges"),
