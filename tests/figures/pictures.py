@@ -6,11 +6,11 @@ import statistics
 import time
 from pathlib import Path
 
-import asyncpg
 import click
 import httpx
 import msgspec
 
+from stoa.db.connection import connect
 from tests.figures.calling import Line, call
 from tests.figures.pages import PageLine
 from tests.pictures.samples import bomb, photo, picture, upload
@@ -70,11 +70,11 @@ async def fetch_many(service: Service, account: Account) -> float:
                 ]  # fmt: skip
                 answer = await client.post("/products/batch", json={"items": items}, timeout=60)
                 answer.raise_for_status()
-        db = await asyncpg.connect(service.database_url)
+        db = await connect(service.database_url)
         try:
-            while await db.fetchval("SELECT count(*) FROM picture_fetches"):
+            while (await db.fetch("SELECT count(*) FROM picture_fetches"))[0][0]:
                 await asyncio.sleep(0.5)
-            ready = await db.fetchval("SELECT count(*) FROM products WHERE head LIKE '%/media/%'")
+            [[ready]] = await db.fetch("SELECT count(*) FROM products WHERE head LIKE '%/media/%'")
         finally:
             await db.close()
         assert ready >= PICTURES, f"{ready} of {PICTURES} pictures are ready"

@@ -14,7 +14,7 @@ import resource
 import struct
 import sys
 import warnings
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from PIL import Image, ImageCms, ImageFile, ImageOps, UnidentifiedImageError
 
@@ -143,7 +143,7 @@ def _plain(opened: Image.Image) -> Image.Image:
     if picture.mode in ("RGB", "CMYK") and (profile := opened.info.get("icc_profile")):
         with contextlib.suppress(ImageCms.PyCMSError, OSError):  # an unusable profile
             own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-            common: Any = ImageCms.createProfile("sRGB")  # pyright: ignore[reportUnknownMemberType]
+            common = cast("Any", ImageCms.createProfile("sRGB"))  # pyright: ignore[reportUnknownMemberType]
             picture = ImageCms.profileToProfile(picture, own, common, outputMode="RGB") or picture
     picture = picture.convert("RGBA" if transparent else "RGB")
     picture.info.clear()
