@@ -184,8 +184,8 @@ LARGE_S = 5.0  # an app that made a large write takes turns for this time
 class LargeWrites:
     """An app whose writes are large takes turns with itself on each store: one write at a time in each worker.
 
-    A large write occupies a processor here and one in the database for some 50 ms. Without turns, the twenty requests that an app
-    may have in flight would delay those of all other stores.
+    A large write occupies a processor here and one in the database for tens of milliseconds. Without turns, the twenty requests
+    that an app may have in flight would delay those of all other stores.
     """
 
     def __init__(self) -> None:
