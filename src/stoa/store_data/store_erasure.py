@@ -78,6 +78,7 @@ STEPS: tuple[Step, ...] = (
     _step("request_log", "app_id", "id"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
+    _step("store_residence"),
 )
 IN_SHARD = tuple(step for step in STEPS if not step.directory)
 CONTENT = tuple(step for step in STEPS if step.content)
