@@ -123,7 +123,7 @@ DUTIES = (
     Duty("secret reminders", _remind, every=600.0),
     Duty(ORDER_HOLDS, _expire_orders, every=1.0),
     Duty("app subscriptions", _apply_app_subscriptions, every=1.0, where="directory"),
-    Duty("directory messages", _collect, every=0.5, where="shard"),
+    Duty("directory messages", _collect, every=1.0, where="shard"),
 )
 
 

@@ -80,6 +80,7 @@ STEPS: tuple[Step, ...] = (
     _step("store_residence"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
+    _step("store_residence"),
 )
 IN_SHARD = tuple(step for step in STEPS if not step.directory)
 CONTENT = tuple(step for step in STEPS if step.content)
