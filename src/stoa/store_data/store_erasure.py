@@ -77,7 +77,6 @@ STEPS: tuple[Step, ...] = (
     _step("failed_requests", "app_id", "at", "id"),
     _step("request_log", "app_id", "id"),
     _step("store_moves", "id", directory=True),
-    _step("store_residence"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
     _step("store_residence"),
