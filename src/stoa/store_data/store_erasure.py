@@ -84,9 +84,9 @@ STEPS: tuple[Step, ...] = (
     _step("failed_requests", "app_id", "at", "id"),
     _step("request_log", "app_id", "id"),
     _step("store_moves", "id", directory=True),
-    _step("store_residence"),
     _step("audit_entries", "position"),
     _step("audit_heads"),
+    _step("store_residence"),
 )
 IN_SHARD = tuple(step for step in STEPS if not step.directory)
 CONTENT = tuple(step for step in STEPS if step.content)
