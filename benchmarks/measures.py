@@ -154,7 +154,10 @@ def _token(access: Access) -> Measure:
     request = Request("/oauth/token", method="POST", headers=FORM, body=form(access.app))
     client = (CLIENT.sql, [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'"])
     # Each token is a new row, so its hash is random; that costs a few microseconds.
-    insert = (INSERT_TOKENS.sql, ["ARRAY[sha256(random()::text::bytea)]", f"ARRAY[{access.app.app_id}]", "ARRAY[NULL]", "ARRAY[NULL]", "3600"])
+    insert = (
+        INSERT_TOKENS.sql,
+        ["ARRAY[sha256(random()::text::bytea)]", f"ARRAY[{access.app.app_id}]", "ARRAY[NULL]", "ARRAY[NULL]", "3600"],
+    )
     return Measure("token", "an access token", request, Script(as_script(client, insert)), baseline=request)
 
 

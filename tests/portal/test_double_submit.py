@@ -67,8 +67,10 @@ AGAIN = {
 NOT_SHOWN = """
     app_accept_ownership app_decline_ownership app_leave apply_app_file app_revoke_invitation disable_account
     delete_development_store dismiss_announcement download_failed_rows download_report enable_account end_announcement
-    check_corrected_rows read_notification refuse_request remove_filter save_filter renew_recovery_codes resend_failed_mails resend_mail
-    reset_development_store resume_declaration resume_endpoint send_password_reset send_two_factor_reset send_verification ship_orders start_checked_import store_accept_ownership
+    check_corrected_rows place_sample_order read_notification refuse_request remove_filter renew_recovery_codes
+    resend_failed_mails resend_mail reset_development_store resume_declaration resume_endpoint save_filter
+    send_password_reset send_two_factor_reset send_verification ship_orders start_checked_import
+    store_accept_ownership
     store_decline_ownership store_leave turn_off_two_factor withdraw_request"""
 # Forms that need a file or a code, another store, or stock of each variant.
 REFUSED = "request_install turn_on_two_factor upload_import write_order"

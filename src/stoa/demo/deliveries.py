@@ -1,4 +1,4 @@
-"""The past deliveries of a sample store: of a receiver that works, and of one that has failed since yesterday.
+"""The past deliveries of a sample store: of a receiver that works, and of one that has failed for almost two days.
 
 The rows are those that the delivery worker would have written, by its own retry policy.
 """
@@ -19,7 +19,7 @@ from stoa.webhooks.delivery.retry_policy import (
     update_health,
 )
 
-FAILING_FOR = timedelta(hours=20)
+FAILING_FOR = timedelta(hours=40)
 _CONFIG = DeliveryConfig()
 _SLOW_EVERY = 23  # one delivery in so many is accepted at its second attempt
 
