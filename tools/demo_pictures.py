@@ -86,6 +86,19 @@ def _candle(draw: Draw, body: Color, shade: Color) -> None:
     draw.ellipse((388, 290, 412, 350), (255, 232, 170))
 
 
+def _bar(draw: Draw, body: Color, shade: Color) -> None:
+    draw.rounded_rectangle((200, 440, 600, 640), 60, shade)
+    draw.rounded_rectangle((200, 410, 600, 590), 60, body)
+    draw.rounded_rectangle((270, 460, 530, 540), 34, outline=shade, width=10)
+
+
+def _brush(draw: Draw, body: Color, shade: Color) -> None:
+    for x in range(226, 580, 22):
+        draw.rectangle((x, 500, x + 12, 640), (238, 226, 198))
+    draw.rounded_rectangle((190, 400, 610, 520), 54, body)
+    draw.rounded_rectangle((190, 470, 610, 520), 24, shade)
+
+
 def _lamp(draw: Draw, body: Color, shade: Color) -> None:
     draw.ellipse((300, 616, 500, 660), shade)
     draw.rectangle((392, 380, 408, 636), shade)
@@ -125,13 +138,13 @@ def _vase(draw: Draw, body: Color, shade: Color) -> None:
 
 # By the tags of a product, then by its category.
 _SHAPES: Mapping[str, Callable[[Draw, Color, Color], None]] = {
-    "mug": _vessel, "kettle": _vessel, "coffee": _vessel, "watering-can": _vessel, "mill": _candle, "salt": _bowl,
+    "mug": _vessel, "kettle": _vessel, "coffee": _vessel, "watering-can": _vessel, "mill": _vase, "salt": _bowl,
     "skillet": _bowl, "mortar": _bowl, "basket": _bowl, "matcha": _bowl, "knife": _tool, "jar": _vase, "carafe": _vase,
-    "ink": _candle, "apron": _garment, "towel": _folded, "tea-towel": _folded, "mirror": _frame,
+    "ink": _vase, "soap": _bar, "balm": _vessel, "brush": _brush, "apron": _garment, "towel": _folded, "tea-towel": _folded, "mirror": _frame,
     "Clothing/Accessories": _folded, "Clothing": _garment, "Home/Tableware": _bowl, "Home/Bedding": _folded,
     "Home/Bath": _folded, "Home/Textiles": _folded, "Home/Lighting": _lamp, "Home/Candles": _candle, "Home/Decor": _frame,
     "Home/Kitchen": _board, "Home": _vessel, "Paper": _book, "Stationery/Pens": _tool, "Stationery/Brushes": _tool,
-    "Stationery": _book, "Garden/Tools": _tool, "Garden": _vase, "Body": _candle, "Gifts": _book, "Ceramics/Tea": _vessel,
+    "Stationery": _book, "Garden/Tools": _tool, "Garden": _vase, "Body": _bar, "Gifts": _book, "Ceramics/Tea": _vessel,
     "Ceramics/Vases": _vase, "Ceramics": _bowl,
 }  # fmt: skip
 

@@ -1,6 +1,5 @@
 """The pictures of the demo, which `python -m tools.demo_pictures` draws."""
 
-import asyncio
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -17,12 +16,13 @@ async def keep_pictures(operator: Operator, store_id: int, urls: Sequence[str | 
     """Store the drawn pictures of a catalog, and return them by the address that the catalog names."""
     media = Media(operator.settings)
 
-    async def keep(url: str) -> tuple[str, Picture]:
-        file = files(__name__) / f"{PurePosixPath(url).stem}.webp"
-        decoded = DecodedPicture("image/webp", "webp", _SIDE, _SIDE, file.read_bytes(), {})
-        return url, await media.keep(operator.db, store_id, decoded)
-
     try:
-        return dict(await asyncio.gather(*(keep(url) for url in urls if url is not None)))
+        kept: dict[str, Picture] = {}
+        for url in urls:  # one after the other: they share the connection of a transaction
+            if url is not None:
+                file = files(__name__) / f"{PurePosixPath(url).stem}.webp"
+                decoded = DecodedPicture("image/webp", "webp", _SIDE, _SIDE, file.read_bytes(), {})
+                kept[url] = await media.keep(operator.db, store_id, decoded)
+        return kept
     finally:
         await media.close()
