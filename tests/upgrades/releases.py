@@ -56,16 +56,22 @@ def _lock(release: Path) -> Path:
     return next(release / name for name in LOCKS if (release / name).exists())
 
 
+def _pins(release: Path) -> set[str]:
+    """The libraries of a lock file with their versions."""
+    lines = _lock(release).read_text().splitlines()
+    return {line.removesuffix(" \\") for line in lines if line[:1].isalnum() and "==" in line}
+
+
 class Installation:
     """An environment of its own with one release, which an upgrade replaces while its processes run.
 
-    The libraries come from the release's lock file, with hashes. If the lock file is the one of this tree, those of the
-    running environment are the same, and are used unless `own_libraries` is set. The release is a folder on the path.
+    The libraries come from the release's lock file, with hashes. If the lock file of this tree has all of them in the same
+    versions, those of the running environment are used unless `own_libraries` is set. The release is a folder on the path.
     """
 
     def __init__(self, folder: Path, source: Path, *, own_libraries: bool = False) -> None:
         self._folder = folder
-        self.own_libraries = own_libraries or _lock(source).read_bytes() != _lock(ROOT).read_bytes()
+        self.own_libraries = own_libraries or not _pins(source) <= _pins(ROOT)
         venv.create(folder, symlinks=True, with_pip=self.own_libraries)
         self.python = str(folder / "bin/python")
         current = folder / "release"
