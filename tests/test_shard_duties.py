@@ -101,7 +101,15 @@ async def test_work_of_a_store_that_has_left_is_not_leased(service: Sharded, sho
 def test_a_shard_has_the_duties_of_its_stores(settings: Settings) -> None:
     sending = msgspec.structs.replace(settings, smtp_url="smtp://localhost", mail_from="stoa@example.com")
     in_shard = [duty.name for duty in duties_of(sending, shard=True)]
-    assert in_shard == ["webhook deliveries", "secret reminders", "order holds", "directory messages"]
+    assert in_shard == [
+        "webhook deliveries",
+        "secret reminders",
+        "order holds",
+        "collections",
+        "pictures",
+        "unused pictures",
+        "directory messages",
+    ]
     assert "directory messages" not in [duty.name for duty in duties_of(sending)]
 
 

@@ -76,7 +76,7 @@ def test_a_store_is_created_and_listed(stoa: Stoa) -> None:
     words = ("--name", "Demo shop", "--currency", "EUR", "--host", f"{handle}.example.org")
     made = parsed(stoa("store", "create", handle, *words, "--json"))
     fields = ["id", "handle", "name", "currency", "prices_include_tax", "status", "timezone", "locale", "hosts"]
-    assert list(made) == [*fields, "created_at", "erase_at"]
+    assert list(made) == [*fields, "created_at", "erase_at", "shard"]
     assert made["hosts"] == [f"{handle}.example.org"]
     assert made in parsed(stoa("store", "list", "--json"))
 

@@ -27,6 +27,7 @@ from stoa.access.contract import (
     NotInstalled,
     RotationActive,
     ScopeNotCovered,
+    StoreInShard,
     UnknownCurrency,
     UnknownScope,
 )
@@ -229,6 +230,7 @@ async def test_a_grace_period_of_more_than_a_week_is_refused(operator: Operator,
 
 def test_every_refusal_says_what_to_do() -> None:
     refusals = [
+        StoreInShard("x", "y"),
         NoSuchStore("x"),
         NoSuchApp("x"),
         NoSuchToken(),

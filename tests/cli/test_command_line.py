@@ -51,7 +51,7 @@ WITHOUT_JSON = {
     ("completion",),
     ("store", "export"),
 }
-# Tested below and in tests/app_file, tests/webhooks, tests/fault, tests/cluster, tests/imports, tests/orders, tests/access and test_doctor.py.
+# Tested below and in tests/app_file, tests/webhooks, tests/fault, tests/cluster, tests/shards, tests/imports, tests/orders, tests/access and test_doctor.py.
 ELSEWHERE = {
     ("import", "cancel"),
     ("import", "orders"),
@@ -68,6 +68,10 @@ ELSEWHERE = {
     ("accept-key",),
     ("db", "distribute"),
     ("db", "isolate"),
+    ("shard", "add"),
+    ("shard", "remove"),
+    ("shard", "move"),
+    ("shard", "drain"),
 }
 
 # Arguments for each command; `{...}` are values of the test's store.

@@ -191,7 +191,7 @@ MUTATIONS = (
     ),
     Mutation(
         "requests are admitted while others wait for the database",
-        "if self._database.saturated:",
+        "if self._database.saturated and not self._database.fenced:",
         "if self._database.saturated and self._busy > self._max_in_flight:",
         "tests/rest/test_shedding.py::test_requests_are_shed_while_others_wait_too_long_for_a_connection",
     ),

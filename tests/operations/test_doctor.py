@@ -122,7 +122,7 @@ def test_a_database_that_cannot_be_reached_is_found(service: Service) -> None:
     code, found = doctor(service, database_url="postgresql://127.0.0.1:1/stoa")
     assert (code, found["database"]["status"]) == (3, "problem")
     assert "STOA_DATABASE_URL" in found["database"]["action"]
-    assert set(found) == {"settings", "disk", "database"}
+    assert set(found) == {"settings", "disk", "pictures", "database"}
 
 
 def test_too_many_connections_are_found(service: Service) -> None:

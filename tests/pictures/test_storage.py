@@ -151,7 +151,7 @@ async def test_the_files_of_an_erased_store_are_removed(
     assert [key async for key in storage.list_keys(f"{media_shop.store_id}/")] != []
     await remove_erased(db, media_settings)
     assert [key async for key in storage.list_keys(f"{media_shop.store_id}/")] == []
-    [[left]] = await db.fetch("SELECT count(*) FROM erased_media WHERE store_id = $1", media_shop.store_id)
+    [[left]] = await db.fetch("SELECT count(*) FROM erased_media WHERE erased_id = $1", media_shop.store_id)
     assert left == 0
 
 

@@ -16,7 +16,6 @@ from stoa.db.pool import Database
 from stoa.rest.body import read_body
 from stoa.settings import Settings, secret_key
 from stoa.webhooks.app_callbacks import signing_secrets
-from stoa_client.webhooks import SignatureRefused, verify
 
 PATH = "/demo/receiver/"
 _MAX_BYTES = 1024 * 1024
@@ -30,6 +29,8 @@ def routes(database: Database, settings: Settings) -> list[Route]:
     """The receiver, or nothing in a service that is no demo."""
     if not settings.demo:
         return []
+    from stoa_client.webhooks import SignatureRefused, verify  # noqa: PLC0415 - only a demo loads the SDK
+
     cipher = Cipher(secret_key(settings))
 
     async def receive(request: Request) -> Response:

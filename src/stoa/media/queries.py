@@ -101,11 +101,11 @@ LOCK_REMOVABLE = Query(
 )
 REMOVE_FILES = Command("DELETE FROM media_files WHERE store_id = $1 AND name = ANY ($2::text[])")
 NOTE_ERASED = Command(
-    "INSERT INTO erased_media (store_id) VALUES ($1) ON CONFLICT DO NOTHING",
+    "INSERT INTO erased_media (erased_id) VALUES ($1) ON CONFLICT DO NOTHING",
     unbound="the store itself is erased in this transaction",
 )
-ERASED = Query(int, "SELECT store_id FROM erased_media ORDER BY store_id LIMIT 10", unbound=_ALL_STORES)
-FORGET_ERASED = Command("DELETE FROM erased_media WHERE store_id = $1", unbound=_ALL_STORES)
+ERASED = Query(int, "SELECT erased_id FROM erased_media ORDER BY erased_id LIMIT 10", unbound=_ALL_STORES)
+FORGET_ERASED = Command("DELETE FROM erased_media WHERE erased_id = $1", unbound=_ALL_STORES)
 PICTURES_WAITING = Query(
     int, "SELECT count(*) FROM (SELECT FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES, over="shard"
 )

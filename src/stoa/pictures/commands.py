@@ -19,7 +19,12 @@ class CheckedMedia(msgspec.Struct):
 
 @click.group("media")
 def media() -> None:
-    """Check the stored pictures."""
+    """Check the stored pictures.
+
+    \b
+    Example:
+      stoa media check
+    """
 
 
 @media.command("check")

@@ -28,7 +28,7 @@ COMMENT ON TABLE picture_fetches IS 'store';
 
 -- Stores that were erased, whose files are still to be removed.
 CREATE TABLE erased_media (
-    store_id bigint NOT NULL,
-    CONSTRAINT erased_media_pkey PRIMARY KEY (store_id)
+    erased_id bigint NOT NULL,
+    CONSTRAINT erased_media_pkey PRIMARY KEY (erased_id)
 );
 COMMENT ON TABLE erased_media IS 'global';

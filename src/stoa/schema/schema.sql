@@ -512,8 +512,8 @@ CREATE TABLE directory_outbox (
 COMMENT ON TABLE directory_outbox IS 'local';
 
 CREATE TABLE erased_media (
-    store_id bigint NOT NULL,
-    CONSTRAINT erased_media_pkey PRIMARY KEY (store_id)
+    erased_id bigint NOT NULL,
+    CONSTRAINT erased_media_pkey PRIMARY KEY (erased_id)
 );
 COMMENT ON TABLE erased_media IS 'global';
 

@@ -91,11 +91,13 @@ FIRST_FAILING_OF_APPS = Query(
     FailingReceiver,
     _FIRST.format("w.app_id", _FAILS, _SELECT),
     unbound="it finds the failing subscriptions of an account's apps, by the apps",
+    over="shards",
 )
 FIRST_FAILING_OF_STORES = Query(
     FailingReceiver,
     _FIRST.format("w.store_id", _FAILS, _SELECT),
     unbound="it finds the failing subscriptions of an account's stores, by the stores",
+    over="shards",
 )
 _IN_STORE = _SELECT.replace("d.store_id = l.store_id", "d.store_id = $1")
 FAILING_SUBSCRIPTION = Query(
