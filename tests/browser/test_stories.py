@@ -60,6 +60,7 @@ async def _sell(page: Page) -> None:
     """An order is handled, and a price is changed."""
     await page.get_by_label("Search this store").last.fill("#1001")
     await page.get_by_role("button", name="Search", exact=True).click()
+    await page.get_by_text("More", exact=True).click()
     await page.get_by_role("link", name="Change status").click()
     await page.get_by_label("Status", exact=True).select_option("processing")
     await page.get_by_role("button", name="Change status").click()

@@ -23,7 +23,8 @@ async def place_order(shop: Shop, **more: Any) -> dict[str, Any]:
 def rows(text: str) -> list[str]:
     """Return the link texts in the first column of a table."""
     return re.findall(
-        r'<tr><td[^>]*>(?:<span class="pick"><input[^>]+>|<(?:svg|img)(?:(?!<a ).)*)?<a href="[^"]+">([^<]+)</a>', text
+        r'<tr><td[^>]*>(?:<span class="pick"><input[^>]+>|<span class="pictured">(?:(?!<a ).)*)?<a href="[^"]+">([^<]+)</a>',
+        text,
     )
 
 

@@ -49,6 +49,7 @@ AGAIN = {
     "account.password_changed": "each of them has proved the old password, and sets the same new one",
     "account.invited": "the link replaces the one before, and only one is valid; an email is sent once",
     "audit.exported": "each download is in the log",
+    "collection.created": "a development store begins with several collections, each with an entry",
     "customers.exported": "each download is in the log",
     "metadata.defined": "a development store begins with several definitions, each with an entry",
     "mail.tested": "a test is sent as often as it is requested",
@@ -73,7 +74,7 @@ NOT_SHOWN = """
     store_accept_ownership
     store_decline_ownership store_leave turn_off_two_factor withdraw_request"""
 # Forms that need a file or a code, another store, or stock of each variant.
-REFUSED = "request_install turn_on_two_factor upload_import write_order"
+REFUSED = "add_picture request_install turn_on_two_factor upload_import write_order"
 # Forms after which others have nothing to work on.
 LAST = """
     redeliver_range delete_subscription uninstall_app store_remove_member app_remove_member forget_customer delete_store

@@ -13,7 +13,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 AXE, RUN = Path(AXE_FILE_PATH).read_text(), Path(__file__).with_name("axe.js").read_text()
 # How far the page exceeds the screen, or a table its card, in pixels.
 TOO_WIDE = """Math.max(document.documentElement.scrollWidth - document.documentElement.clientWidth, ...Array.from(
-  document.querySelectorAll(".card .table"),
+  document.querySelectorAll(".card .table:not(.wide-table *)"),
   (table) => Math.floor(table.getBoundingClientRect().right - table.closest(".card").getBoundingClientRect().right)))"""
 
 # Most rules read the document, which is the same in each theme and at each width. Contrast, by far the slowest rule, depends on

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from stoa.media.s3 import Bucket
 from stoa.settings import Settings, WrongSetting
 
 
@@ -130,6 +129,8 @@ def open_storage(settings: Settings) -> Storage:
     folder = folder_of(settings)
     if folder is not None:
         return Folder(folder)
+    from stoa.media.s3 import Bucket  # noqa: PLC0415 - it needs an HTTP client, which a service with a folder does not load
+
     try:
         return Bucket.of(settings.media_url)
     except ValueError as error:

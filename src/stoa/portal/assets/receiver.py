@@ -61,6 +61,8 @@ class Receiver(BaseHTTPRequestHandler):
             if event_id not in handled:
                 handle(json.loads(body))
                 handled.add(event_id)  # only after it was handled: an event that fails is sent again
+            else:
+                print("repeated", json.loads(body)["type"], event_id, flush=True)
         self.answer(204)
 
     def answer(self, status: int) -> None:

@@ -61,6 +61,8 @@ async function receive(request: IncomingMessage): Promise<number> {
   if (!handled.has(id)) {
     handle(JSON.parse(body.toString()) as StoaEvent);
     handled.add(id); // only after it was handled: an event that fails is sent again
+  } else {
+    console.log("repeated", (JSON.parse(body.toString()) as StoaEvent).type, id);
   }
   return 204;
 }
