@@ -75,7 +75,7 @@ async def test_every_page_is_accessible(portal: PortalService, new_page: NewPage
     await page.goto(f"{portal.url}/portal/register-app")
     await page.get_by_label("See orders").check()
     await page.get_by_role("button", name="Register app").click()
-    await expect(page.get_by_text("Enter a reason.").first).to_be_visible()
+    await expect(page.locator(".fault").first).to_be_visible()
     await check_looks(page, "new_app-with-faults")
 
 
