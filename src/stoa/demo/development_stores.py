@@ -7,11 +7,13 @@ from stoa.access.operator import Operator, find_store
 from stoa.accounts.contract import OwnedStore
 from stoa.accounts.ownership import development_handle, open_development_store, owned_store
 from stoa.accounts.queries import LOCK_ACCOUNT, REMOVE_STORE_ROLES
+from stoa.db.errors import LOCK_TIMEOUT, Unavailable, sqlstate
 from stoa.demo.past import Past
 from stoa.demo.stock import fill
 from stoa.store_data.store_erasure import CONTENT, delete_rows
 
 MAX_RESET_ROWS = 50_000
+_TRIES = 5
 _CATALOG, _CURRENCY = "catalog.json", "USD"
 
 
@@ -23,7 +25,20 @@ class StoreTooLarge(AccessRefused):
 async def create_development_store(
     by: Operator, account_id: int, *, name: str, app: str = "", key: str = ""
 ) -> StoreRow:
-    """Create a store with sample data; a form that is submitted twice has the same key, and creates one store."""
+    """Create a store with sample data; a form that is submitted twice has the same key, and creates one store.
+
+    Filling a store can take longer than a statement may wait for a lock, so the second submission waits several times.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return await _create(by, account_id, name, app, key)
+        except Unavailable as error:
+            if not tries_left or sqlstate(error.__cause__ or error) != LOCK_TIMEOUT:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def _create(by: Operator, account_id: int, name: str, app: str, key: str) -> StoreRow:
     handle = development_handle(account_id, key)
     async with by.transaction() as joined:
         await LOCK_ACCOUNT.one(joined.db, account_id)
