@@ -13,6 +13,7 @@ from stoa.media.contract import LENGTH, REPLY, DecoderBusy, PictureRefused
 DECODE_S = 30.0  # for one picture on a busy machine, with the start of the process
 WAIT_S = 15.0  # for a decoder that works on other pictures
 MOST_WAITING = 64
+_ENDING_S = 2.0  # until a process that has closed its pipe is gone
 _MOST_PICTURES = 500  # that one process decodes, because libraries keep memory
 
 
@@ -93,7 +94,7 @@ class _Child:
             await self.close()
             raise DecoderBusy from None
         except (asyncio.IncompleteReadError, ConnectionError):
-            slow = await self.close() == -signal.SIGXCPU
+            slow = await self.close(patience_s=_ENDING_S) == -signal.SIGXCPU
             raise PictureRefused("takes too long to decode" if slow else "cannot be decoded") from None
         except asyncio.CancelledError:
             await self.close()  # the rest of its reply would be read as that of the next picture
@@ -118,11 +119,13 @@ class _Child:
         self._decoded += 1
         return self._process
 
-    async def close(self) -> int | None:
-        """End the process, and return its exit code."""
+    async def close(self, *, patience_s: float = 0.0) -> int | None:
+        """End the process, and return its exit code; a process that is ending has some time to do so by itself."""
         process, self._process = self._process, None
         if process is None:
             return None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(process.wait()), patience_s)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         if process.stdin is not None:
