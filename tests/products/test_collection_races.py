@@ -16,6 +16,12 @@ from stoa.products.collection_rollout import apply_collections
 from stoa.products.save import load, save
 
 
+@pytest.fixture(autouse=True)
+async def _no_other_store_waits(shop: Shop) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Stores of earlier tests share the database."""
+    await apply_collections(shop.db)
+
+
 async def retag(db: Executor, shop: Shop, product_id: int, tags: list[str]) -> None:
     [product] = await load(db, shop.store_id, ids=[product_id])
     product.set_fields(tags=tags)

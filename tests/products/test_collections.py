@@ -21,6 +21,12 @@ from stoa.settings import Settings
 Entry = tuple[str, int | None, bool]
 
 
+@pytest.fixture(autouse=True)
+async def _no_other_store_waits(shop: Shop) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Stores of earlier tests share the database."""
+    await apply_collections(shop.db)
+
+
 async def create(shop: Shop, handle: str, *rules: tuple[str, str], match: Any = "all") -> changes.Collection:
     return await changes.create_collection(
         shop.operator, shop.store.handle, handle, Details(handle.title(), rules=rules, match=match)
