@@ -38,6 +38,7 @@ WRITE_ROWS = (
     "create-order",
     "create-order-locations",
     "historical-orders",
+    "change-order",
     "unasked-order",
     "hot-order",
 )
@@ -173,8 +174,8 @@ class Running(msgspec.Struct, frozen=True):
         return measures.of_trade(self.prepared.large, self.prepared.trade, self.access, baseline=baseline)
 
     def writes(self, *, baseline: bool) -> list[Measure]:
-        large, places = self.prepared.large, self.prepared.places
-        return asyncio.run(writes.of_store(self.settings, large, places, self.access, baseline=baseline))
+        large, places, trade = self.prepared.large, self.prepared.places, self.prepared.trade
+        return asyncio.run(writes.of_store(self.settings, large, places, trade, self.access, baseline=baseline))
 
 
 @contextmanager
