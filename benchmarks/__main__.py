@@ -38,7 +38,7 @@ WRITE_ROWS = (
     "create-order",
     "create-order-locations",
     "historical-orders",
-    "change-order",
+    "pay-order",
     "unasked-order",
     "hot-order",
 )

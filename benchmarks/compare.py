@@ -21,7 +21,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.drive import CannotMeasure, Load, Request, Target, drive_http
+from benchmarks.drive import CannotMeasure, Load, Target, drive_http
 from benchmarks.services import exit_on_sigterm
 
 ROOT = Path(__file__).parent.parent
@@ -98,9 +98,9 @@ class Side(msgspec.Struct, frozen=True):
     target: Target
     folder: Path
 
-    def run(self, request: Request, load: Load) -> Run:
+    def run(self, name: str, load: Load) -> Run:
         before, started = self._cpu_s(), time.monotonic()
-        figures = drive_http(self.target.origin, request, load)
+        figures = drive_http(self.target.origin, self.target.requests[name], load)
         spent = sum(seconds - before.get(process, 0.0) for process, seconds in self._cpu_s().items())
         return Run(figures.per_second, spent / (figures.per_second * (time.monotonic() - started)) * 1e6)
 
@@ -132,25 +132,13 @@ def serving(tree: Path, folder: Path) -> Generator[Loading, None, None]:
         process.wait(END_S)
 
 
-def request_of(name: str, before: Side, after: Side) -> Request:
-    """The request of a row for the older revision: its own or, if it does not know the row, this tree's with its token."""
-    if name in before.target.requests:
-        return before.target.requests[name]
-    token = next(
-        each.headers["Authorization"] for each in before.target.requests.values() if "Authorization" in each.headers
-    )
-    new = after.target.requests[name]
-    return msgspec.structs.replace(new, headers={**new.headers, "Authorization": token})
-
-
 def take_turns(name: str, before: Side, after: Side, load: Load, rounds: int) -> list[Pair]:
     """The pairs of one row. The revision that goes first changes with each round; the first round is a warm-up."""
     pairs: list[Pair] = []
-    requests = {before.folder: request_of(name, before, after), after.folder: after.target.requests[name]}
     for number in range(rounds + 1):
         run = load if number else msgspec.structs.replace(load, seconds=WARM_UP_S)
         order = (before, after) if number % 2 else (after, before)
-        found = {side.folder: side.run(requests[side.folder], run) for side in order}
+        found = {side.folder: side.run(name, run) for side in order}
         if number:
             pairs.append(Pair(found[before.folder], found[after.folder]))
     return pairs

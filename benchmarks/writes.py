@@ -72,8 +72,8 @@ ADJUSTMENT: dict[str, Any] = {
 }
 
 
-# Any order takes it, and takes it again: a status is set only once.
-PARCEL: dict[str, Any] = {"tracking": {"carrier": "Post", "number": NUMBER}}
+# A status is set once; any order takes a further payment.
+PAYMENT: dict[str, Any] = {"payment": {"amount": "0.01", "method": "card", "external_id": f"pay-{NUMBER}"}}
 
 
 async def prepare(db: Connection, store: Loaded, *, baseline: bool) -> None:
@@ -106,7 +106,7 @@ async def of_store(
     hot = post(store, access, "/orders", same, "hot")
     placed = post(places, access, "/orders", NEW_ORDER)
     moved = post(store, access, "/orders", OLD_ORDERS, "moved")
-    track = _track(store, trade, access)
+    paid = pay(store, trade, access)
     return [
         Measure(
             "create-product",
@@ -146,10 +146,10 @@ async def of_store(
             wanted=Wanted(like="create-order", of_like=10 / MOVED),  # ten times as many orders
         ),
         Measure(
-            "change-order",
-            f"a parcel of one of {trade.orders:,} orders by the endpoint of its status, its timeline, event and key",
-            track,
-            as_transaction(await record(settings, track), *_any_order(trade)),
+            "pay-order",
+            f"a payment for one of {trade.orders:,} orders, its customer, timeline, events and key",
+            paid,
+            as_transaction(await record(settings, paid), *any_order(trade)),
             wanted=Wanted(of_limit=0.5),
         ),
         Measure(
@@ -183,20 +183,21 @@ def post(store: Loaded, access: Access, path: str, body: dict[str, Any], name: s
     )
 
 
-def _track(store: Loaded, trade: Trade, access: Access) -> Request:
-    created = post(store, access, "/orders/%d/status", PARCEL, "parcel")
-    return msgspec.structs.replace(created, method="PUT", first_id=trade.first_order, last_id=trade.last_order)
+def pay(store: Loaded, trade: Trade, access: Access) -> Request:
+    request = post(store, access, "/orders/%d/status", PAYMENT, "pay")
+    return msgspec.structs.replace(request, method="PUT", first_id=trade.first_order, last_id=trade.last_order)
 
 
-def _any_order(trade: Trade) -> tuple[dict[str, str], list[str]]:
-    """The replacements for the id of an order, in the list of ids to lock and in the row to change."""
-    first = trade.first_order
-    rows = {
-        f"""\\"id\\":{first},""": """'\\"id\\":' || :d::text || ','""",
-        f'"id":{first},': """'"id":' || :d::text || ','""",
-    }
-    varied = {f'{{"{first}"}}': """'{"' || :d::text || '"}'""", **rows}
-    return varied, [f"\\set d random({first}, {trade.last_order})"]
+def any_order(trade: Trade) -> tuple[dict[str, str], list[str]]:
+    """The replacements for the ids of an order and its customer: in the list of ids to lock, and in the row to change."""
+    order, customer = trade.first_order, trade.first_customer
+    varied = {f'{{"{order}"}}': """'{"' || :d::text || '"}'"""}
+    for name, first, expression in (
+        ("id", order, ":d"),
+        ("customer_id", customer, f"(:d::bigint + {customer - order})"),
+    ):
+        varied[f'\\"{name}\\":{first},'] = f"""'\\"{name}\\":' || {expression}::text || ','"""
+    return varied, [f"\\set d random({order}, {trade.last_order})"]
 
 
 def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:

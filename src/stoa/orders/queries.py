@@ -308,13 +308,13 @@ UNTRACKED = Query(
 # One order after the other, each with its own actor, author and request.
 UPDATE = Query(
     Document,
-    """SELECT u.doc, u.version
+    """SELECT doc, version
          FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
                   WITH ORDINALITY AS t (actor, author, request_id, changed, lines, entries, events, no_longer_suspected, n)
               CROSS JOIN LATERAL update_order(
                   $1, t.actor, t.author, t.request_id, t.changed::json, t.lines::json, t.entries::json, t.events::json,
-                  t.no_longer_suspected::bigint[]) u
-        ORDER BY t.n""",
+                  t.no_longer_suspected::bigint[])
+        ORDER BY n""",
 )
 
 
