@@ -83,7 +83,7 @@ BEGIN
         UPDATE collection_revisions r SET revision = r.revision + 1 WHERE r.store_id = in_store_id;
     END IF;
     IF new_products <> deleted_products THEN
-        INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'products', new_products - deleted_products);
+        PERFORM count_rows(in_store_id, 'products', new_products - deleted_products);
     END IF;
 
     IF new_variants + deleted_variants < cardinality(variant_ids) THEN
