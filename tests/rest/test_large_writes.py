@@ -84,7 +84,7 @@ async def test_after_a_large_write_the_next_one_waits_and_the_response_does_not(
     writes = LargeWrites()
     writes.note(1, 2, LARGE_COST)
     async with writes.turn(1, 2):
-        time.sleep(0.002)  # noqa: ASYNC251 - the write occupies the worker
+        time.sleep(0.002)
     following = asyncio.create_task(_enter(writes))
     await asyncio.sleep(0)
     [(rest, end)] = rests
