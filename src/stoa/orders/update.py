@@ -180,7 +180,7 @@ async def update_all(db: Executor, changes: Sequence[Change]) -> list[One[Any]]:
     return [One(each.doc, each.version) for each in stored]
 
 
-def _refusal(error: PostgresError, call: Call) -> Refusal | None:
+def _refusal(error: Exception, call: Call) -> Refusal | None:
     """Why the database refuses a changed order, if the caller can do something about it."""
     if violates(error, "orders_external_id_key"):
         return ExternalIdTaken("Another order has taken this external id.")
