@@ -29,6 +29,7 @@ from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.service_facts import note_backup
 from stoa.ids import new_id
+from stoa.media.storage import folder_of
 from stoa.settings import Settings, load, secret_key
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Backup(msgspec.Struct):
     schema: int
     rows: int
     holds_key: bool
+    pictures: int  # whose files the backup does not contain
 
 
 class Restored(msgspec.Struct):
@@ -50,6 +52,7 @@ class Restored(msgspec.Struct):
     made_at: str
     schema: int
     rows: int
+    pictures: int
     erasures: Replayed
     invariants: list[invariants.Found]
 
@@ -115,12 +118,19 @@ def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> N
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
     holds_key = not console.settings.secret_key
-    rows = sum(done.tables.values())
-    print_one(Backup(str(file), file.stat().st_size, done.schema, rows, holds_key), as_json=as_json)
+    rows, pictures = sum(done.tables.values()), _pictures(done)
+    print_one(Backup(str(file), file.stat().st_size, done.schema, rows, holds_key, pictures), as_json=as_json)
     if not holds_key:
         click.echo(
             "The backup does not contain the secret key: keep STOA_SECRET_KEY as well, in another place.", err=True
         )
+    if pictures:
+        place = folder_of(console.settings) or "the bucket of STOA_MEDIA_URL"
+        click.echo(f"The backup does not contain the files of {pictures} pictures: copy {place} as well.", err=True)
+
+
+def _pictures(saved: Manifest) -> int:
+    return saved.tables.get("media_files", 0)
 
 
 def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
@@ -209,6 +219,10 @@ def restore_backup(
         shown = {"made_at": done.made_at, "schema": done.schema, "rows": done.rows}
         print_one({**shown, "erased_again": done.erasures.erased}, as_json=False)
         print_rows(done.invariants, as_json=False, none="")
+    if done.pictures and not drill:
+        click.echo(
+            f"The backup has {done.pictures} pictures: copy their files back, and run `stoa media check`.", err=True
+        )
     broken = [each.invariant for each in done.invariants if each.broken]
     if broken:
         raise Refused(f"the restored data violates these invariants: {'; '.join(broken)}")
@@ -287,7 +301,8 @@ async def _restore(
     finally:
         await db.close()
     rows = sum(manifest.tables.values())
-    return Restored(manifest.made_at.isoformat(timespec="seconds"), manifest.schema, rows, erased, found)
+    made_at = manifest.made_at.isoformat(timespec="seconds")
+    return Restored(made_at, manifest.schema, rows, _pictures(manifest), erased, found)
 
 
 COMMANDS: list[click.Command] = [backup, restore_backup, *ERASURE_COMMANDS]

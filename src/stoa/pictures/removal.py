@@ -18,7 +18,7 @@ _AT_ONCE = 100
 
 
 async def remove_unused(database: Database, settings: Settings) -> int:
-    """Remove the pictures that no product has shown for some days; returns their number."""
+    """Remove the pictures that nothing has shown for some days; returns their number."""
     storage = open_storage(settings)
     try:
         removed = 0
@@ -57,12 +57,12 @@ class StoreFiles(msgspec.Struct):
 
     store_id: int
     files: int = 0
-    missing: list[str] = msgspec.field(default_factory=list[str])  # that products show
+    missing: list[str] = msgspec.field(default_factory=list[str])  # that products or collections show
     unreferenced: list[str] = msgspec.field(default_factory=list[str])
 
 
 async def compare_files(db: Executor, settings: Settings) -> AsyncGenerator[StoreFiles]:
-    """Compare the storage of each store with its products."""
+    """Compare the storage of each store with its products and collections."""
     storage = open_storage(settings)
     try:
         stored: defaultdict[int, set[str]] = defaultdict(set)

@@ -1056,6 +1056,7 @@ CREATE TABLE picture_fetches (
     source_url text NOT NULL,
     attempts   integer DEFAULT 0 NOT NULL,
     due_at     timestamptz DEFAULT now() NOT NULL,
+    silent     boolean DEFAULT false NOT NULL,
     CONSTRAINT picture_fetches_pkey PRIMARY KEY (store_id, product_id, image_id)
 );
 CREATE INDEX picture_fetches_due_idx ON picture_fetches (due_at);

@@ -1,4 +1,5 @@
-"""Release 0.3.0 does not know collections: it keeps those of a product that it changes, and this release applies the rules."""
+"""Release 0.3.0 does not know collections and stored pictures: a product that it changes keeps its collections, and what Stoa knows of
+its images; this release applies the rules."""
 
 import asyncio
 import os
@@ -8,9 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.pictures.samples import picture, upload
 from tests.support.service import Account, Service, new_database
 from tests.upgrades.releases import Installation, exported
 from tests.upgrades.test_upgrade import open_store
+
+_NOWHERE = "http://127.0.0.1:1/a.jpg"  # an address that is never dialed, so that the fetch fails
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -30,7 +34,7 @@ async def releases(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tu
     """0.3.0 and this release, which serve the same database."""
     folder = tmp_path_factory.mktemp("releases")
     installation = Installation(folder / "installed", exported())
-    url = await new_database(f"collections_{os.getpid()}")
+    url = await new_database(f"catalog_{os.getpid()}")
     options: Any = {"database_url": url, "workers": 1, "access_log": False}
     old = Service(folder / "old", command=installation.command, **options)
     del old.environment["PYTHONPATH"]
@@ -68,3 +72,45 @@ async def test_a_new_product_of_the_old_release_enters_its_collections(releases:
     old, new = releases
     made = await call(old, "POST", "/products", json={"name": "Towel", "price": "5.00", "tags": ["linen"]})
     await until(new, f"/products/{made['id']}", ["picks"])
+
+
+async def fetched(account: Account, path: str) -> list[dict[str, Any]]:
+    """The images of a product after the background worker has tried to fetch them."""
+    while True:
+        images = (await call(account, "GET", path))["images"]
+        if all(image["status"] != "pending" for image in images):
+            return images
+        await asyncio.sleep(0.1)
+
+
+async def test_an_image_that_stays_keeps_its_size_its_status_and_its_source(releases: tuple[Account, Account]) -> None:
+    old, new = releases
+    sent = [upload(picture()), {"source_url": _NOWHERE}, upload(picture(40, 30))]
+    made = await call(new, "POST", "/products", json={"name": "Mug", "price": "5.00", "images": sent})
+    here = f"/products/{made['id']}"
+    first, second, third = await fetched(new, here)
+    assert (second["status"], second["source_url"]) == ("failed", _NOWHERE)
+    kept = [{"url": second["url"], "alt": "On a table"}, {"id": first["id"], "url": first["url"]}]
+    await call(old, "PATCH", here, json={"images": [*kept, {"url": "https://cdn.example.com/new.jpg"}]})
+    moved, still, added = (await call(new, "GET", here))["images"]
+    assert moved == {**second, "alt": "On a table", "position": 1}
+    assert still == {**first, "position": 2}
+    assert (added["status"], added["width"], added["id"]) == ("ready", None, third["id"] + 1)
+    await call(old, "PATCH", here, json={"images": [{"id": first["id"], "url": "https://cdn.example.com/other.jpg"}]})
+    [other] = (await call(new, "GET", here))["images"]
+    assert (other["id"], other["width"]) == (first["id"], None), "another picture has another size"
+    await call(old, "PATCH", here, json={"name": "Cup"})
+    assert (await call(old, "PATCH", here, json={"images": []}))["images"] == []
+    assert (await call(new, "GET", here))["images"] == []
+
+
+async def test_a_picture_is_fetched_although_the_old_release_changed_its_product(
+    releases: tuple[Account, Account],
+) -> None:
+    old, new = releases
+    body = {"name": "Jar", "price": "5.00", "images": [{"source_url": _NOWHERE}]}
+    here = f"/products/{(await call(new, 'POST', '/products', json=body))['id']}"
+    await call(old, "PATCH", here, json={"images": [{"url": _NOWHERE, "alt": "A jar"}]})
+    [image] = await fetched(new, here)
+    assert (image["status"], image["alt"], image["source_url"]) == ("failed", "A jar", _NOWHERE)
+    assert image["reason"]
