@@ -1,8 +1,19 @@
-"""Two ways to use a page with the same interface: a pointer, and only the keyboard."""
+"""Two ways to use a page with the same interface, a pointer and only the keyboard, and the number of clicks of a story."""
 
 from playwright.async_api import Locator, Page, expect
 
 _MAX_TABS = 200
+
+
+class Clicks:
+    """Counts the clicks of a story."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def on(self, target: Locator) -> None:
+        self.count += 1
+        await target.click()
 
 
 class Pointer:
