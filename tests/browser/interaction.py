@@ -55,7 +55,8 @@ class Pointer:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def link(self, name: str) -> Locator:
-        return self.page.get_by_role("main").get_by_role("link", name=name, exact=True)
+        """A link of the page, or to another page of the same store or app."""
+        return self.page.locator("main, .within").get_by_role("link", name=name, exact=True)
 
     def heading(self, name: str) -> Locator:
         return self.page.get_by_role("heading", name=name, exact=True)

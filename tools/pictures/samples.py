@@ -277,15 +277,18 @@ async def _find_parameters(demo: Demo, params: dict[str, Any]) -> dict[str, Any]
         [[found]] = await db.fetch(statement, *args)
         return found
 
-    orders = [row[0] for row in await db.fetch("SELECT id FROM orders WHERE store_id = $1 ORDER BY number", store.id)]
-    returned = orders[9]
+    async def order(condition: str) -> int:
+        """The newest order of which this is true."""
+        return await one(f"SELECT max(id) FROM orders WHERE store_id = $1 AND {condition}", store.id)
+
+    returned = await order("status = 'shipped' AND payment_status = 'partially_refunded'")
     found = {
         "logged_id": await one(_FAILED_REQUEST, params["app_id"]),
         "product_id": await one("SELECT product_id FROM variants WHERE store_id = $1 AND sku = $2", store.id, _SKUS[0]),
         "order_id": returned,  # shipped, with a part refunded
-        "pending_order_id": orders[20],
-        "processing_order_id": orders[17],
-        "duplicate_order_id": orders[29],
+        "pending_order_id": await order("status = 'pending' AND payment_status = 'unpaid'"),
+        "processing_order_id": await order("status = 'processing'"),
+        "duplicate_order_id": await order("suspected_duplicates > 0"),
         "customer_id": await one("SELECT customer_id FROM orders WHERE store_id = $1 AND id = $2", store.id, returned),
         "location_code": await one("SELECT min(code) FROM locations WHERE store_id = $1", store.id),
         "action": "refund",
