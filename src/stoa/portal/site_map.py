@@ -63,9 +63,14 @@ class Section(msgspec.Struct, frozen=True):
 
 
 NAVIGATION = (
-    Section("", (Item("Overview", "home", "dashboard"),)),
-    Section("Developers", (Item("Apps", "app", "list_apps"),)),
-    Section("Merchants", (Item("Stores", "store", "list_stores"),)),
+    Section(
+        "",
+        (
+            Item("Overview", "home", "dashboard"),
+            Item("Apps", "app", "list_apps"),
+            Item("Stores", "store", "list_stores"),
+        ),
+    ),
     Section(
         "Operators",
         (
@@ -80,7 +85,7 @@ NAVIGATION = (
         ),
         operators=True,
     ),
-    Section("Documentation", (Item("API reference", "book", url="/docs"),)),
+    Section("", (Item("API reference", "book", url="/docs"),)),
 )
 # The tabs of an app, and of a store.
 APP_TABS = (
@@ -134,6 +139,10 @@ class Navigation(msgspec.Struct):
     sections: list[Section]
     app_tabs: tuple[tuple[str, str], ...] = APP_TABS
     store_tabs: tuple[tuple[str, str], ...] = STORE_TABS
+
+    def label(self, tab: str) -> str:
+        """What the tab with this page is called; empty if there is none."""
+        return next((label for label, page in (*self.store_tabs, *self.app_tabs) if page == tab), "")
 
 
 def navigation(visit: Visit) -> Navigation:
