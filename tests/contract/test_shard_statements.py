@@ -5,7 +5,8 @@ they are replicated. No statement can join what is in two databases.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from functools import cache
+from typing import Any, NamedTuple, cast
 
 import pglast
 import pytest
@@ -38,23 +39,43 @@ def nodes(node: Any) -> Iterator[Any]:
             yield from nodes(each)
 
 
+class Named(NamedTuple):
+    """The tables that statements name and write, and the functions that they call."""
+
+    tables: set[str]
+    written: set[str]
+    called: set[str]
+
+
+def named_in(statements: Iterable[Any]) -> Named:
+    found = Named(set(), set(), set())
+    for node in nodes(list(statements)):
+        if isinstance(node, ast.RangeVar):
+            found.tables.add(str(node.relname))
+        elif isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
+            found.written.add(str(cast("Any", node).relation.relname))
+        elif isinstance(node, ast.FuncCall):
+            found.called.add(str(cast("Any", node).funcname[-1].sval))
+    return found
+
+
+@cache
+def named_in_function(name: str) -> Named:
+    return named_in(tenancy.statements(FUNCTIONS[name]))
+
+
 def tables_of(sql: str) -> tuple[set[str], set[str]]:
     """The tables that a statement names and writes, with those of the functions that it calls."""
-    named: set[str] = set()
-    written: set[str] = set()
+    named, written, waiting = named_in(cast("Any", raw).stmt for raw in pglast.parse_sql(sql))
     called: set[str] = set()
-    waiting = [cast("Any", raw).stmt for raw in pglast.parse_sql(sql)]
     while waiting:
-        for node in nodes(waiting.pop()):
-            if isinstance(node, ast.RangeVar):
-                named.add(str(node.relname))
-            elif isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt):
-                written.add(str(cast("Any", node).relation.relname))
-            elif isinstance(node, ast.FuncCall):
-                name = str(cast("Any", node).funcname[-1].sval)
-                if name in FUNCTIONS and name not in called and not FUNCTIONS[name].pure:
-                    waiting += tenancy.statements(FUNCTIONS[name])
-                called.add(name)
+        name = waiting.pop()
+        if name in FUNCTIONS and name not in called and not FUNCTIONS[name].pure:
+            inside = named_in_function(name)
+            named |= inside.tables
+            written |= inside.written
+            waiting |= inside.called - called
+        called.add(name)
     return named, written
 
 

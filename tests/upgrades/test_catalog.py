@@ -2,19 +2,16 @@
 its images; this release applies the rules."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.pictures.samples import picture, upload
-from tests.support.service import Account, Service, new_database
-from tests.upgrades.releases import Installation, exported
-from tests.upgrades.test_upgrade import open_store
+from tests.support.service import Account
+from tests.upgrades.conftest import Releases
+from tests.upgrades.orders_before import call
 
-_NOWHERE = "http://127.0.0.1:1/a.jpg"  # an address that is never dialed, so that the fetch fails
+_NOWHERE = "http://127.0.0.1:1/a.jpg"  # nothing listens there, so that the fetch fails
 
 pytestmark = [
     pytest.mark.timeout(900),
@@ -22,29 +19,15 @@ pytestmark = [
 ]
 
 
-async def call(account: Account, method: str, path: str, **options: Any) -> Any:
-    async with account.client() as client:
-        answer: httpx.Response = await client.request(method, path, **options)
-        assert answer.is_success, f"{method} {path}: {answer.text}"
-        return answer.json()["data"]
-
-
 @pytest.fixture(scope="module")
-async def releases(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Account, Account]]:
-    """0.3.0 and this release, which serve the same database."""
-    folder = tmp_path_factory.mktemp("releases")
-    installation = Installation(folder / "installed", exported())
-    url = await new_database(f"catalog_{os.getpid()}")
-    options: Any = {"database_url": url, "workers": 1, "access_log": False}
-    old = Service(folder / "old", command=installation.command, **options)
-    del old.environment["PYTHONPATH"]
-    with old:
-        account = await open_store(old)
-        with Service(folder / "new", **options) as new:
-            for words in (("picks", "--rule", "tag=linen"), ("gifts",)):
-                done = new.run("collection", "create", account.handle, words[0], "--title", "T", *words[1:])
-                assert done.returncode == 0, done.stderr
-            yield account, Account(new, account.handle, account.client_id, account.client_secret, account.token)
+def collections(releases: Releases) -> Releases:
+    """A collection with a rule, and one without."""
+    for words in (("picks", "--rule", "tag=linen"), ("gifts",)):
+        done = releases.new.service.run(
+            "collection", "create", releases.old.handle, words[0], "--title", "T", *words[1:]
+        )
+        assert done.returncode == 0, done.stderr
+    return releases
 
 
 async def until(account: Account, path: str, wanted: list[str]) -> None:
@@ -53,24 +36,24 @@ async def until(account: Account, path: str, wanted: list[str]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_a_product_keeps_its_collections_and_follows_the_rules(releases: tuple[Account, Account]) -> None:
-    old, new = releases
-    made = await call(old, "POST", "/products", json={"name": "Shirt", "price": "5.00"})
+async def test_a_product_keeps_its_collections_and_follows_the_rules(collections: Releases) -> None:
+    old, new = collections.old, collections.new
+    made = await call(old, "POST", "/products", {"name": "Shirt", "price": "5.00"})
     here = f"/products/{made['id']}"
     assert (await call(new, "GET", here))["collections"] == []
-    await call(new, "PATCH", here, json={"collections": [{"handle": "gifts", "position": 2}]})
-    await call(old, "PATCH", here, json={"tags": ["linen"]})
+    await call(new, "PATCH", here, {"collections": [{"handle": "gifts", "position": 2}]})
+    await call(old, "PATCH", here, {"tags": ["linen"]})
     listed = {"collection": "gifts", "sort": "position"}
     assert [each["id"] for each in await call(new, "GET", "/products", params=listed)] == [made["id"]]
     await until(new, here, ["gifts", "picks"])
-    await call(old, "PATCH", here, json={"tags": []})
+    await call(old, "PATCH", here, {"tags": []})
     await until(new, here, ["gifts"])
     assert (await call(new, "GET", here))["collections"] == [{"handle": "gifts", "position": 2, "by_rule": False}]
 
 
-async def test_a_new_product_of_the_old_release_enters_its_collections(releases: tuple[Account, Account]) -> None:
-    old, new = releases
-    made = await call(old, "POST", "/products", json={"name": "Towel", "price": "5.00", "tags": ["linen"]})
+async def test_a_new_product_of_the_old_release_enters_its_collections(collections: Releases) -> None:
+    old, new = collections.old, collections.new
+    made = await call(old, "POST", "/products", {"name": "Towel", "price": "5.00", "tags": ["linen"]})
     await until(new, f"/products/{made['id']}", ["picks"])
 
 
@@ -83,34 +66,32 @@ async def fetched(account: Account, path: str) -> list[dict[str, Any]]:
         await asyncio.sleep(0.1)
 
 
-async def test_an_image_that_stays_keeps_its_size_its_status_and_its_source(releases: tuple[Account, Account]) -> None:
-    old, new = releases
+async def test_an_image_that_stays_keeps_its_size_its_status_and_its_source(releases: Releases) -> None:
+    old, new = releases.old, releases.new
     sent = [upload(picture()), {"source_url": _NOWHERE}, upload(picture(40, 30))]
-    made = await call(new, "POST", "/products", json={"name": "Mug", "price": "5.00", "images": sent})
+    made = await call(new, "POST", "/products", {"name": "Mug", "price": "5.00", "images": sent})
     here = f"/products/{made['id']}"
     first, second, third = await fetched(new, here)
     assert (second["status"], second["source_url"]) == ("failed", _NOWHERE)
     kept = [{"url": second["url"], "alt": "On a table"}, {"id": first["id"], "url": first["url"]}]
-    await call(old, "PATCH", here, json={"images": [*kept, {"url": "https://cdn.example.com/new.jpg"}]})
+    await call(old, "PATCH", here, {"images": [*kept, {"url": "https://cdn.example.com/new.jpg"}]})
     moved, still, added = (await call(new, "GET", here))["images"]
     assert moved == {**second, "alt": "On a table", "position": 1}
     assert still == {**first, "position": 2}
     assert (added["status"], added["width"], added["id"]) == ("ready", None, third["id"] + 1)
-    await call(old, "PATCH", here, json={"images": [{"id": first["id"], "url": "https://cdn.example.com/other.jpg"}]})
+    await call(old, "PATCH", here, {"images": [{"id": first["id"], "url": "https://cdn.example.com/other.jpg"}]})
     [other] = (await call(new, "GET", here))["images"]
     assert (other["id"], other["width"]) == (first["id"], None), "another picture has another size"
-    await call(old, "PATCH", here, json={"name": "Cup"})
-    assert (await call(old, "PATCH", here, json={"images": []}))["images"] == []
+    await call(old, "PATCH", here, {"name": "Cup"})
+    assert (await call(old, "PATCH", here, {"images": []}))["images"] == []
     assert (await call(new, "GET", here))["images"] == []
 
 
-async def test_a_picture_is_fetched_although_the_old_release_changed_its_product(
-    releases: tuple[Account, Account],
-) -> None:
-    old, new = releases
+async def test_a_picture_is_fetched_although_the_old_release_changed_its_product(releases: Releases) -> None:
+    old, new = releases.old, releases.new
     body = {"name": "Jar", "price": "5.00", "images": [{"source_url": _NOWHERE}]}
-    here = f"/products/{(await call(new, 'POST', '/products', json=body))['id']}"
-    await call(old, "PATCH", here, json={"images": [{"url": _NOWHERE, "alt": "A jar"}]})
+    here = f"/products/{(await call(new, 'POST', '/products', body))['id']}"
+    await call(old, "PATCH", here, {"images": [{"url": _NOWHERE, "alt": "A jar"}]})
     [image] = await fetched(new, here)
     assert (image["status"], image["alt"], image["source_url"]) == ("failed", "A jar", _NOWHERE)
     assert image["reason"]
