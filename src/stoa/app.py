@@ -123,7 +123,7 @@ class Application:
         portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
         installations = [
             *installation_routes(self.database, settings, self.shards),
-            *app_file_routes(self.database, settings),
+            *app_file_routes(self.database, settings, self.shards),
         ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         received = receiver.routes(self.database, settings)
@@ -284,7 +284,7 @@ class Application:
                     sends, workers = bool(self.settings.smtp_url), self.settings.workers
                     self._tasks += [
                         asyncio.create_task(self._sampler.run()),
-                        asyncio.create_task(measure_forever(self.database, sends=sends, workers=workers)),
+                        asyncio.create_task(measure_forever(self.shards, sends=sends, workers=workers)),
                     ]
                     if self.replica is not None:
                         self._tasks.append(asyncio.create_task(measure_replica_forever(self.replica)))

@@ -4,6 +4,7 @@ A statement on tables of a store runs where the store is. Global tables are writ
 they are replicated. No statement can join what is in two databases.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from pglast import ast
 from tests.contract import tenancy
 from tests.contract.test_statements import ALL, LISTINGS
 
+from stoa.db.fan_out import FanOut
 from stoa.db.listing import Shape
 from stoa.db.pool import Database
 from stoa.db.query import Query
@@ -86,6 +88,12 @@ def faults(query: Query[Any], places: dict[str, str]) -> list[str]:
 )
 async def test_a_statement_runs_in_one_database(db: Database, query: Query[Any]) -> None:
     assert faults(query, await placed(db)) == []
+
+
+@pytest.mark.parametrize("query", [pytest.param(query, id=name) for name, query in ALL if isinstance(query, FanOut)])
+def test_a_fan_out_leaves_out_the_stores_that_the_database_does_not_hold(query: FanOut[Any]) -> None:
+    last = max(int(number) for number in re.findall(r"\$(\d+)", query.sql))
+    assert re.search(rf"<> ALL \(\${last}::bigint\[\]\)", query.sql)
 
 
 async def test_a_list_runs_in_the_shard_of_its_store(db: Database) -> None:

@@ -33,7 +33,7 @@ LONGEST_GRACE_HOURS = 168
 
 
 async def list_apps(by: Operator) -> list[App]:
-    return await LIST_APPS.all(by.db)
+    return await LIST_APPS.all(by.everywhere)
 
 
 async def create_app(by: Operator, name: str, scopes: Sequence[str]) -> NewSecret:

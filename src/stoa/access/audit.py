@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, distinct, in_order
 from stoa.db.query import Command, Executor, Query
 
 SERVICE = None  # the chain of entries that belong to no single store
@@ -119,24 +120,26 @@ SERVICE_FOUND = Query(
     unbound=_NO_STORE,
 )
 _FIELDS = "position, action, actor, subject, detail, request_id, created_at, seal"
-EVERYWHERE = Query(
+EVERYWHERE = FanOut(
     StoreEntry,
     f"""SELECT {_FIELDS}, (SELECT s.handle FROM stores s WHERE s.id = e.store_id) AS store FROM (
-               SELECT store_id, {_FIELDS} FROM audit_entries WHERE created_at < $1 AND {_CONDITIONS}
+               SELECT store_id, {_FIELDS} FROM audit_entries
+                WHERE created_at < $1 AND {_CONDITIONS} AND store_id <> ALL ($8::bigint[])
                 ORDER BY created_at DESC LIMIT $7) e
          UNION ALL
         (SELECT {_FIELDS}, '' AS store FROM service_audit_entries WHERE created_at < $1 AND {_CONDITIONS}
           ORDER BY created_at DESC LIMIT $7)
          ORDER BY created_at DESC, store, position DESC LIMIT $7""",
+    # Each shard has a copy of the log of the service.
+    in_order("-created_at", "store", "-position", limit=7, unique=["store", "position"]),
     unbound="operators search the logs of all stores",
-    over="shards",
 )
-ALL_ACTIONS = Query(
+ALL_ACTIONS = FanOut(
     str,
-    """SELECT action FROM (SELECT DISTINCT action FROM audit_entries
+    """SELECT action FROM (SELECT DISTINCT action FROM audit_entries WHERE store_id <> ALL ($1::bigint[])
                            UNION SELECT DISTINCT action FROM service_audit_entries) a ORDER BY action LIMIT 200""",
+    distinct,
     unbound="operators search the logs of all stores",
-    over="shards",
 )
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
 

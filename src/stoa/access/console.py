@@ -3,9 +3,10 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
+from functools import partial
 from typing import IO, Any, TypeVar, cast
 
 import click
@@ -16,13 +17,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from stoa.access.contract import AccessRefused
+from stoa.access.encryption import Cipher, shard_url
 from stoa.access.key_rotation import with_known_keys
 from stoa.access.operator import Operator
 from stoa.db import migrate
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.errors import Unavailable
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.service_facts import check_key
+from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.settings import Settings, secret_key
 
@@ -56,7 +60,11 @@ class Console(msgspec.Struct, frozen=True):
                 await check_key(db, secret_key(self.settings))
                 settings = await with_known_keys(db, self.settings)
                 actor = f"operator:{_user()}"
-                return await work(Operator(db, settings, actor=actor, request_id=new_id("req")))
+                async with all_shards(db, settings) as everywhere:
+                    by = Operator(db, settings, actor=actor, request_id=new_id("req"), everywhere=everywhere)
+                    done = await work(by)
+                _warn_of(everywhere.away)
+                return done
 
         try:
             return asyncio.run(inside())
@@ -65,6 +73,25 @@ class Console(msgspec.Struct, frozen=True):
         except Unavailable as error:
             message = f"{error}; check that it runs and that STOA_DATABASE_URL is correct"
             raise Refused(message, UNREACHABLE) from error
+
+
+@asynccontextmanager
+async def all_shards(db: Database, settings: Settings) -> AsyncGenerator[Everywhere]:
+    """Reads from all shards for one command; they are looked for when they are first needed."""
+    shards = Shards(db, partial(shard_url, Cipher(secret_key(settings))), size=db.size)
+    everywhere = Everywhere(db, shards, look=True)
+    try:
+        yield everywhere
+    finally:
+        await everywhere.close()
+
+
+def _warn_of(away: Collection[str]) -> None:
+    """Name the shards that did not answer, and let the command end with the code for a result in part."""
+    if away:
+        names = ", ".join(sorted(away))
+        click.echo(f"warning: {names} did not answer: what its stores have is missing from this result", err=True)
+        click.get_current_context().call_on_close(lambda: sys.exit(IN_PART))
 
 
 def open_console(settings: Settings) -> Console:

@@ -19,6 +19,7 @@ from stoa.access.contract import (
 from stoa.access.operator_queries import GET_APP, GET_STORE
 from stoa.access.rules import ordered
 from stoa.db.connection import Connection
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.service_facts import note_key, own_shard
@@ -42,14 +43,38 @@ class Joined:
 
 
 class Operator:
-    """An actor that changes access within one request, such as `operator:maria` or `account:7`."""
+    """An actor that changes access within one request, such as `operator:maria` or `account:7`.
 
-    def __init__(self, db: Database | Joined, settings: Settings, *, actor: str, request_id: str) -> None:
+    `everywhere` reads what many stores have; without shards, and in a transaction, it is `db`.
+    """
+
+    def __init__(
+        self,
+        db: Database | Joined,
+        settings: Settings,
+        *,
+        actor: str,
+        request_id: str,
+        everywhere: Everywhere | None = None,
+    ) -> None:
         self.db = db
+        self._everywhere = everywhere
         self.settings = settings
         self.key = secret_key(settings)
         self.actor = actor
         self.request_id = request_id
+
+    @property
+    def everywhere(self) -> Executor:
+        return self._everywhere or self.db
+
+    async def database_of(self, store_id: int) -> Database | Joined:
+        """The database of a store."""
+        return self.db if self._everywhere is None else await self._everywhere.of_store(store_id)
+
+    async def shard_urls(self) -> dict[str, str]:
+        """The URLs of all shards, by name."""
+        return {} if self._everywhere is None else await self._everywhere.urls()
 
     @property
     def account_id(self) -> int | None:

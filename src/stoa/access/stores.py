@@ -1,8 +1,11 @@
 """Operations on stores; each is one transaction that includes its audit entry."""
 
+import asyncio
 import re
+import time
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
@@ -17,6 +20,7 @@ from stoa.access.contract import (
     InvalidHost,
     InvalidLocale,
     InvalidTimezone,
+    NoShardForStores,
     StoreRow,
     UnknownCurrency,
 )
@@ -25,18 +29,24 @@ from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
     CREATE_STORE,
+    GET_STORE,
+    IS_COMPLETE,
     LIST_STORES,
     LOCK_CLOSURE,
     LOCK_STORE,
     SET_STORE_STATUS,
+    STORES_BY_SHARD,
     SUSPEND_CLOSED_STORE,
     UPDATE_STORE,
 )
-from stoa.db.errors import PostgresError, violates
+from stoa.db.errors import PostgresError, Unavailable, violates
+from stoa.db.query import Executor
+from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
 
 UTC, ENGLISH = "UTC", "en-US"
+ARRIVES_S = 10.0  # how long the row of a new store may take to its shard
 _LOCALE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?", re.ASCII)
 
 
@@ -54,7 +64,9 @@ async def create_store(
     prices_include_tax: bool = False,
     timezone: str = UTC,
     locale: str = ENGLISH,
+    shard: str = DIRECTORY,
 ) -> StoreRow:
+    """Create a store, in a shard if one is named. If that is interrupted, the same call completes it."""
     custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
@@ -63,20 +75,75 @@ async def create_store(
     _check_region(timezone, locale)
     for host in custom_hosts:
         _check_host(host, by.settings.store_domain.lower())
+    details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
     try:
         async with by.db.transaction() as db:
-            store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax, timezone, locale)
-            await ADD_DEFAULT_LOCATION.run(db, store_id)
+            values = (handle, name, currency, prices_include_tax, timezone, locale, shard)
+            store_id = await CREATE_STORE.one(db, *values)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
-            details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
-            await by.record(db, store_id, "store.created", f"store:{handle}", **details)
-            return await find_store(db, handle)
+            if not shard:
+                await _complete(by, db, handle, store_id, details)
+                return await find_store(db, handle)
     except PostgresError as error:
         if violates(error, "stores_handle_key"):
+            if shard and await _complete_in_shard(by, handle, shard, details):
+                return await GET_STORE.one(by.db, handle)
             raise HandleTaken(handle) from error
         if violates(error, "store_hosts_pkey"):
             raise HostTaken(", ".join(custom_hosts)) from error
         raise
+    await _complete_in_shard(by, handle, shard, details)
+    return await GET_STORE.one(by.db, handle)
+
+
+async def _complete(by: Operator, db: Executor, handle: str, store_id: int, details: dict[str, Any]) -> None:
+    """Write the first rows of a store, in its own database."""
+    await ADD_DEFAULT_LOCATION.run(db, store_id)
+    await by.record(db, store_id, "store.created", f"store:{handle}", **details)
+
+
+async def _complete_in_shard(by: Operator, handle: str, shard: str, details: dict[str, Any]) -> bool:
+    """Write the first rows of a store that is in this shard; False if it has them, or is another store."""
+    store = await GET_STORE.one(by.db, handle)
+    if store.shard != shard:
+        return False
+    database = await by.database_of(store.id)
+    until = time.monotonic() + ARRIVES_S
+    while await GET_STORE.maybe(database, handle) is None:
+        if time.monotonic() > until:
+            raise Unavailable(f"the store has not arrived in {shard}, whose global tables are old; then run this again")
+        await asyncio.sleep(0.01)
+    async with database.transaction() as db:
+        if await IS_COMPLETE.one(db, store.id):
+            return False
+        await _complete(by, db, handle, store.id, details)
+    return True
+
+
+class Choice(msgspec.Struct):
+    """Where a new store goes, and why."""
+
+    shard: str
+    why: str
+
+
+async def choose_shard(by: Operator, named: str | None) -> Choice:
+    """The shard that an operator names, or of all that take stores the one with the fewest; of several, not the directory."""
+    shards = await SHARDS.all(by.db)
+    known = {DIRECTORY: "active", **{each.name: each.state for each in shards}}
+    if named is not None:
+        name = DIRECTORY if named == DIRECTORY_NAME else named
+        if known.get(name) != "active":
+            raise NoShardForStores(
+                named, [each or DIRECTORY_NAME for each, state in known.items() if state == "active"]
+            )
+        return Choice(name, "as you asked")
+    if not shards:
+        return Choice(DIRECTORY, "there are no shards")
+    counts = {each.shard: each.stores for each in await STORES_BY_SHARD.all(by.db)}
+    active = [name for name, state in known.items() if state == "active"]
+    name = min(active, key=lambda each: (counts.get(each, 0), each == DIRECTORY, each))
+    return Choice(name, f"it has the fewest stores ({counts.get(name, 0)})")
 
 
 async def update_store(

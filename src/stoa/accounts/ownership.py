@@ -55,7 +55,7 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 async def owned_apps(by: Operator, account_id: int, term: str = "") -> list[OwnedApp]:
     """Return the apps of an account whose name or client ID contains a term in lower case."""
-    return await OWNED_APPS.all(by.db, account_id, term)
+    return await OWNED_APPS.all(by.everywhere, account_id, term)
 
 
 async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | None:
@@ -65,7 +65,7 @@ async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | No
 
 async def owned_stores(by: Operator, account_id: int, term: str = "") -> list[OwnedStore]:
     """Return the stores of an account whose name or handle contains a term in lower case."""
-    return await OWNED_STORES.all(by.db, account_id, term)
+    return await OWNED_STORES.all(by.everywhere, account_id, term)
 
 
 async def owned_store(db: Executor, account_id: int, handle: str) -> OwnedStore | None:

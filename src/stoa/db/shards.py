@@ -21,6 +21,7 @@ from stoa.db.query import Command, Query
 
 T = TypeVar("T")
 DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
+DIRECTORY_NAME = "directory"  # what people call it
 LOOK_S = 1.0  # how often a process looks for new shards
 BEAT_S = 0.25  # how often it measures the age of the copies of global tables
 _SHARDS = "a shard belongs to no store"
@@ -40,6 +41,8 @@ class Beat(msgspec.Struct):
 
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
 SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
+# The stores of which a database has rows, though it does not hold them: a move has taken them away, or is copying them here.
+ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_SHARDS)
 ARRIVED = Query(int, "SELECT beat FROM directory_beats", unbound=_SHARDS)
 BEAT = Query(
     Beat,
@@ -58,7 +61,7 @@ class UnknownShard(Unavailable):
     """The directory names a shard that is not registered, or not yet."""
 
 
-class FanOut(msgspec.Struct, Generic[T]):
+class Answers(msgspec.Struct, Generic[T]):
     """What several databases answered, by shard, and the shards that did not answer."""
 
     answers: dict[str, T]
@@ -148,14 +151,23 @@ class Shards:
             await asyncio.sleep(BEAT_S if self._databases else LOOK_S)
 
     async def fan_out(
-        self, ask: Callable[[Database], Awaitable[T]], of: Mapping[str, Database] | None = None
-    ) -> FanOut[T]:
-        """Ask every database at the same time. A database that is away is named, and the others answer."""
+        self,
+        ask: Callable[[Database], Awaitable[T]],
+        of: Mapping[str, Database] | None = None,
+        seconds: float | None = None,
+    ) -> Answers[T]:
+        """Ask every database at the same time. A shard that is away, or does not answer within these seconds, is named, and the
+        others answer."""
         asked = self.databases if of is None else of
-        outcomes = await asyncio.gather(*(ask(database) for database in asked.values()), return_exceptions=True)
-        result = FanOut[T]({}, [])
+
+        async def answer(name: str, database: Database) -> T:
+            async with asyncio.timeout(seconds if name else None):
+                return await ask(database)
+
+        outcomes = await asyncio.gather(*(answer(*each) for each in asked.items()), return_exceptions=True)
+        result = Answers[T]({}, [])
         for name, outcome in zip(asked, outcomes, strict=True):
-            if isinstance(outcome, Unavailable):
+            if isinstance(outcome, Unavailable | TimeoutError):
                 result.away.append(name)
             elif isinstance(outcome, BaseException):
                 raise outcome

@@ -14,7 +14,7 @@ from stoa.shards.registry import Shard, address, shards_of
 _SERVICE = "the doctor examines the whole service"
 _MUCH_BEHIND = 64 * 1024**2  # bytes of the log
 # The state of a move is recorded at each step; a move of a large store copies for hours, but a switch takes seconds.
-_LEFT = Query(
+MOVES_LEFT = Query(
     int,
     """SELECT count(*) FROM store_moves m WHERE m.ended_at IS NULL AND NOT EXISTS (
            SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = 7306234 AND l.objsubid = 2
@@ -33,7 +33,7 @@ async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
     except Undecryptable as error:
         return [Finding("shards", "problem", str(error), "Set STOA_SECRET_KEY to the key of the service.")]
     found = [await _check_shard(db, shard) for shard in shards]
-    if left := await _LEFT.one(db):
+    if left := await MOVES_LEFT.one(db):
         action = (
             "Run each again, or give it up with --undo: `stoa shard list` shows them. A slot keeps the log meanwhile."
         )

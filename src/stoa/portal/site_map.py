@@ -77,6 +77,7 @@ NAVIGATION = (
             Item("Email", "send", "operator_outbox"),
             Item("Health", "pulse", "operator_health"),
             Item("Load", "chart", "operator_load"),
+            Item("Shards", "database", "operator_shards"),
         ),
         operators=True,
     ),

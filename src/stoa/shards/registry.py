@@ -11,10 +11,10 @@ from stoa.access.encryption import Cipher, shard_url
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import Unavailable
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shards import DIRECTORY_NAME as DIRECTORY
 from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
 
-DIRECTORY = "directory"  # what people call the database whose own shard is ''
 SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
 _SERVICE = "shards belong to the service"
 

@@ -11,7 +11,7 @@ from stoa.access.grants import issue_token
 from stoa.access.rules import listed
 from stoa.accounts.queries import MAY_CHANGE
 from stoa.accounts.rate_limit import limit_rate
-from stoa.db.query import Query
+from stoa.db.fan_out import FanOut, in_order
 from stoa.portal.apps.impersonation import STORE_OF_APP
 from stoa.portal.apps.snippets import Snippets
 from stoa.portal.kit.forms import FormError, text
@@ -35,16 +35,17 @@ class CallableStore(msgspec.Struct):
 
 
 # The account's own stores come first, so that the limit hides none of them.
-CALLABLE_STORES = Query(
+CALLABLE_STORES = FanOut(
     CallableStore,
     f"""SELECT a.id AS app_id, a.name AS app_name, s.handle, s.name, i.scopes AS granted, m.store_id IS NOT NULL AS own
          FROM account_apps o JOIN apps a ON a.id = o.app_id
               JOIN installations i ON i.app_id = a.id JOIN stores s ON s.id = i.store_id
               LEFT JOIN account_stores m ON m.account_id = o.account_id AND m.store_id = s.id
         WHERE o.account_id = $1 AND {MAY_CHANGE} AND a.status = 'active' AND s.status = 'active'
+              AND s.id <> ALL ($3::bigint[])
         ORDER BY own DESC, a.name, a.id, s.handle LIMIT $2""",
+    in_order("-own", "app_name", "app_id", "handle", limit=2, unique=["app_id", "handle"]),
     unbound="an app's developer sees all stores that have it installed",
-    over="shards",
 )
 
 
@@ -70,7 +71,7 @@ class AccessTokenForm(msgspec.Struct):
 @pages.page("/access-token", nav="list_apps")
 async def access_tokens(visit: Visit) -> View | Response:
     apps: dict[int, ListedApp] = {}
-    for row in await CALLABLE_STORES.all(visit.db, visit.me.account_id, _MAX_STORES):
+    for row in await CALLABLE_STORES.all(visit.everywhere, visit.me.account_id, _MAX_STORES):
         app = apps.setdefault(row.app_id, ListedApp(row.app_id, row.app_name, []))
         app.stores.append(ListedStore(row.handle, row.name, row.own, listed(None, row.granted)))
     if visit.wants_json:

@@ -14,13 +14,13 @@ from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
-from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.announcements import current_announcements
 from stoa.accounts.contract import Right
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
 from stoa.db.errors import RETRYABLE, StoreElsewhere, Unavailable, cause, sqlstate
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
 from stoa.ids import new_id
@@ -120,7 +120,7 @@ class PageHandler:
 
     def _endpoint(self, page: Page | None, form: Form | None) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
-            visit = Visit(request, self._db, self._settings, self._key, new_id("req"))
+            visit = Visit(request, Everywhere(self._db, self._shards), self._settings, self._key, new_id("req"))
             # The address of a form shows its result, or else leads to the page of the form.
             target = form if request.method == "POST" else page or (form.page if form else None)
             try:
@@ -221,13 +221,12 @@ class PageHandler:
             if store is None:
                 raise not_found()
             visit.store = store
-            if self._db.fenced and self._shards is not None and (isinstance(target, Page) or target.in_shard):
-                await self._open_shard(visit, self._shards)
+            if store.shard and (isinstance(target, Page) or target.in_shard):
+                await self._open_shard(visit)
 
-    async def _open_shard(self, visit: Visit, shards: Shards) -> None:
+    async def _open_shard(self, visit: Visit) -> None:
         """Serve the pages of a store from its shard. The directory has checked the account's role; the shard has the figures."""
-        found = await STORE_BY_HANDLE.one(self._db, visit.store.handle)
-        visit.db = await shards.database(found.shard)
+        visit.db = await visit.everywhere.database(visit.store.shard)
         store = await owned_store(visit.db, visit.me.account_id, visit.store.handle)
         visit.store = msgspec.structs.replace(store, role=visit.store.role) if store is not None else visit.store
 

@@ -44,7 +44,7 @@ async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) ->
     """Return one page of search results, newest first, and the number at which the next page starts."""
     term, status = visit.query("q").strip(), visit.query("status")
     status = status if status in statuses else ""
-    rows = await query.all(visit.db, before(visit), term.lower(), status, PAGE_SIZE + 1)
+    rows = await query.all(visit.everywhere, before(visit), term.lower(), status, PAGE_SIZE + 1)
     next_number = rows[PAGE_SIZE - 1].id if rows[PAGE_SIZE:] else 0
     return {"rows": rows[:PAGE_SIZE], "next": next_number, "q": term, "status": status, "statuses": statuses}
 
@@ -59,6 +59,7 @@ async def operator_stores(visit: Visit) -> View:
 
 @pages.page("/operators/stores/{store}", audience=Audience.OPERATOR, nav="operator_stores")
 async def operator_store(visit: Visit) -> View:
+    await visit.open(visit.path_param("store"))
     store = await _store(visit)
     context = {
         "store": store,
@@ -117,7 +118,7 @@ async def resume_app(visit: Visit) -> Redirect:
 async def found_app(visit: Visit) -> App:
     """Return the app in the path of an operator page."""
     try:
-        return await find_app(visit.db, str(visit.path_param("app")))
+        return await find_app(visit.everywhere, str(visit.path_param("app")))
     except NoSuchApp:
         raise not_found() from None
 
