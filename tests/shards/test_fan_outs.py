@@ -264,9 +264,14 @@ async def test_a_page_names_the_shard_that_does_not_answer(
 async def cut_off(application: Application, name: str) -> None:
     """Let the server of a shard not answer."""
     shards = application.shards
-    before = shards._read_url  # pyright: ignore[reportPrivateUsage]
+    read_url = shards._read_url  # pyright: ignore[reportPrivateUsage]
     url = (await shards.database(name)).url
-    shards._read_url = lambda number, sealed: NOWHERE if before(number, sealed) == url else before(number, sealed)  # pyright: ignore[reportPrivateUsage]
+
+    def read_other_url(number: int, sealed: bytes) -> str:
+        found = read_url(number, sealed)
+        return NOWHERE if found == url else found
+
+    shards._read_url = read_other_url  # pyright: ignore[reportPrivateUsage]
     await shards.look()
 
 

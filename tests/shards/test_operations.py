@@ -156,12 +156,13 @@ async def test_the_queues_of_each_shard_are_measured(apart: Fleet) -> None:
 
 async def test_nothing_is_known_of_a_shard_that_was_removed(apart: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = Database(apart.directory.url, name=FENCING)
-    shards = Shards(directory, lambda *_: apart.shards["east"].url)
+    shards = Shards(directory, lambda _number, _sealed: apart.shards["east"].url)
     rounds = iter(["with a shard", "without it", "the end"])
 
     async def next_round(_: float) -> None:
         if next(rounds) == "the end":
             raise TimeoutError
+        await shards.close()
         shards._databases.clear()  # pyright: ignore[reportPrivateUsage]
 
     await shards.look()

@@ -41,8 +41,9 @@ class ShownShard(msgspec.Struct):
 
     @property
     def problem(self) -> str:
+        """What is wrong with a shard that answers."""
         if self.figures is None:
-            return "It does not answer, so requests to its stores fail."
+            return ""
         if self.figures.schema < migrate.LATEST:
             return "Its schema is older than this release. Run the migrations."
         if self.figures.problem:
