@@ -24,7 +24,7 @@ from stoa.pictures.removal import compare_files, remove_erased, remove_unused
 from stoa.settings import Settings, WrongSetting
 from stoa.store_data.export import export_store
 from tests.pictures.samples import opened, picture, upload
-from tests.support.shops import Shop
+from tests.support.shops import Shop, operator_of
 
 
 async def create(shop: Shop, data: bytes) -> dict[str, Any]:
@@ -119,7 +119,9 @@ async def test_a_check_finds_missing_and_unreferenced_files(
     await storage.delete(name)
     for key in [key async for key in storage.list_keys(f"{media_shop.store_id}/") if key.startswith(name[:-4])]:
         await storage.delete(key)
-    [mine] = [each async for each in compare_files(db, media_settings) if each.store_id == media_shop.store_id]
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
     assert (mine.missing, mine.unreferenced) == ([name], [stray])
     environment = {
         "STOA_DATABASE_URL": media_settings.database_url,

@@ -74,6 +74,7 @@ class Landscape(msgspec.Struct):
             "OWNED_STORE": (me, self.shops[0].store.handle),
             "ASKING_STORES": (app, ["customers:erase"], None),
             "RECEIVERS": (20,),
+            "ERASURES": (EVER,),
             "UNFINISHED_IMPORT": (self.shops[0].filled["import_id"],),
             "FAILING_RECEIVERS": (),
             "FIRST_FAILING_OF_APPS": ([app],),
@@ -167,6 +168,12 @@ async def fill_log(db: Database, app_id: int, store_id: int, number: int) -> Non
                 VALUES ($1, $2, date_trunc('hour', now()), $3, {values}) ON CONFLICT DO NOTHING""",
             store_id, app_id, operation,
         )  # fmt: skip
+    await db.fetch(
+        """INSERT INTO audit_entries (store_id, position, action, actor, subject, detail, request_id, created_at, seal)
+           VALUES ($1, 900, 'customer.erased', 'app:1', 'customer:' || $2::bigint, '{}', 'req', now(), '\\x00')""",
+        store_id,
+        number,
+    )
     for place in range(3):
         await db.fetch(
             """INSERT INTO request_log (store_id, app_id, id, at, request_id, method, operation, path, status, code, faults,

@@ -1,8 +1,8 @@
 """The actor of an access change: its database connection, and its name in the audit log."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from stoa.access import audit
 from stoa.access.contract import (
@@ -23,9 +23,11 @@ from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.service_facts import note_key, own_shard
+from stoa.db.shards import DIRECTORY
 from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
+T = TypeVar("T")
 _LARGEST_ID = 2**63
 
 
@@ -71,6 +73,15 @@ class Operator:
     async def database_of(self, store_id: int) -> Database | Joined:
         """The database of a store."""
         return self.db if self._everywhere is None else await self._everywhere.of_store(store_id)
+
+    @property
+    def away(self) -> list[str]:
+        """The shards that have not answered."""
+        return sorted(self._everywhere.away) if self._everywhere is not None else []
+
+    async def each(self, ask: Callable[[Executor], Awaitable[T]]) -> dict[str, T]:
+        """What each database answers, by the name of its shard."""
+        return {DIRECTORY: await ask(self.db)} if self._everywhere is None else await self._everywhere.each(ask)
 
     async def shard_urls(self) -> dict[str, str]:
         """The URLs of all shards, by name."""

@@ -23,8 +23,8 @@ from stoa.mail.contract import MailBacklog
 from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
 from stoa.media.queries import PICTURES_WAITING
 from stoa.operations import telemetry
-from stoa.operations.shard_checks import MOVES_LEFT
 from stoa.rest.unsent import UnsentResponses
+from stoa.shards.moves import MOVES_LEFT
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 

@@ -97,6 +97,15 @@ RECENT = Query(
          ORDER BY m.id DESC LIMIT 100""",
     unbound=_MOVES,
 )
+# The state of a move is recorded at each step; a move of a large store copies for hours, but a switch takes seconds.
+MOVES_LEFT = Query(
+    int,
+    """SELECT count(*) FROM store_moves m WHERE m.ended_at IS NULL AND NOT EXISTS (
+           SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = 7306234 AND l.objsubid = 2
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND l.objid = (m.store_id % 2147483647)::oid)""",
+    unbound=_MOVES,
+)
 
 
 async def find_store(directory: Executor, handle: str) -> Residence:

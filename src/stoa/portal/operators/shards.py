@@ -9,12 +9,11 @@ from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.shards import DIRECTORY
-from stoa.operations.shard_checks import MOVES_LEFT
 from stoa.portal.kit.pages import Audience, Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.shards.global_tables import replication_of
 from stoa.shards.membership import BYTES
-from stoa.shards.moves import RECENT
+from stoa.shards.moves import MOVES_LEFT, RECENT
 from stoa.shards.registry import Shard, address, shards_of
 
 pages = Pages()
