@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from stoa.access import audit
@@ -16,12 +17,14 @@ from stoa.access.contract import (
     StoreRow,
     UnknownScope,
 )
-from stoa.access.operator_queries import GET_APP, GET_STORE
+from stoa.access.operator_queries import GET_APP, GET_STORE, TRY_ENTER
 from stoa.access.rules import ordered
 from stoa.db.connection import Connection
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.service_facts import note_key, own_shard
+from stoa.db.shard_outbox import send_to_store
+from stoa.db.shards import Shards
 from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
@@ -42,10 +45,22 @@ class Joined:
 
 
 class Operator:
-    """An actor that changes access within one request, such as `operator:maria` or `account:7`."""
+    """An actor that changes access within one request, such as `operator:maria` or `account:7`.
 
-    def __init__(self, db: Database | Joined, settings: Settings, *, actor: str, request_id: str) -> None:
+    With `shards`, it reaches the stores that are in one.
+    """
+
+    def __init__(
+        self,
+        db: Database | Joined,
+        settings: Settings,
+        *,
+        actor: str,
+        request_id: str,
+        shards: Shards | None = None,
+    ) -> None:
         self.db = db
+        self.shards = shards
         self.settings = settings
         self.key = secret_key(settings)
         self.actor = actor
@@ -63,8 +78,25 @@ class Operator:
         async with self.db.transaction() as connection:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
+    async def at_store(self, handle: str) -> "Operator":
+        """The same actor in the database of a store, for what is written or read there.
+
+        The copies of global rows there are as new as this call. In a transaction, the actor stays in its database.
+        """
+        if self.shards is None or isinstance(self.db, Joined):
+            return self
+        shard = (await known_store(self.db, handle)).shard
+        there = await self.shards.database(shard)
+        if there is self.db:
+            return self
+        await self.shards.catch_up(shard)
+        return Operator(there, self.settings, actor=self.actor, request_id=self.request_id, shards=self.shards)
+
     async def record(self, db: Executor, store_id: int | None, action: str, subject: str, **detail: Any) -> int:
-        """Write an audit entry in the transaction of the action, and with the first one the fingerprint of the key."""
+        """Write an audit entry in the transaction of the action, and with the first one the fingerprint of the key.
+
+        An action that writes rows of a store is refused if the store is not in this database.
+        """
         await note_key(db, self.key)
         return await audit.record(
             db,
@@ -76,11 +108,28 @@ class Operator:
             request_id=self.request_id,
         )
 
+    async def record_global(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> None:
+        """Write the audit entry of an action that changes only global rows, in the log of a store. If the store is in a shard, the
+        entry follows in a message."""
+        if await TRY_ENTER.one(db, store_id):
+            await self.record(db, store_id, action, subject, **detail)
+            return
+        await note_key(db, self.key)
+        entry = audit.LateEntry(action, self.actor, subject, detail, self.request_id, datetime.now(UTC))
+        await send_to_store(db, store_id, audit.ENTRY, entry)
 
-async def find_store(db: Executor, handle: str) -> StoreRow:
+
+async def known_store(db: Executor, handle: str) -> StoreRow:
+    """The global row of a store, for what concerns no rows of the store itself."""
     store = await GET_STORE.maybe(db, handle)
     if store is None:
         raise NoSuchStore(handle)
+    return store
+
+
+async def find_store(db: Executor, handle: str) -> StoreRow:
+    """A store whose rows are in this database."""
+    store = await known_store(db, handle)
     if store.shard and store.shard != await own_shard(db):
         raise StoreInShard(handle, store.shard)
     return store

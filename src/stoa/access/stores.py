@@ -20,7 +20,7 @@ from stoa.access.contract import (
     StoreRow,
     UnknownCurrency,
 )
-from stoa.access.operator import Operator, check_name, find_store
+from stoa.access.operator import Operator, check_name, find_store, known_store
 from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
@@ -91,8 +91,8 @@ async def update_store(
     """Change the settings of a store; None keeps a value. Existing orders keep their rule for taxes."""
     given = {"name": name, "timezone": timezone, "locale": locale, "prices_include_tax": prices_include_tax}
     async with by.db.transaction() as db:
-        await LOCK_STORE.one(db, (await find_store(db, handle)).id)
-        store = await find_store(db, handle)
+        await LOCK_STORE.one(db, (await known_store(db, handle)).id)
+        store = await known_store(db, handle)
         changes = {key: value for key, value in given.items() if value not in (None, getattr(store, key))}
         after = msgspec.structs.replace(store, **changes)
         check_name(after.name)
@@ -101,8 +101,8 @@ async def update_store(
             settings = (after.name, after.timezone, after.locale, after.prices_include_tax)
             await UPDATE_STORE.run(db, store.id, *settings)
             values = {key: (getattr(store, key), value) for key, value in changes.items()}
-            await by.record(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
+        return await known_store(db, handle)
 
 
 @cache
@@ -144,12 +144,12 @@ async def resume_store(by: Operator, handle: str) -> StoreRow:
 
 async def _set_status(by: Operator, handle: str, status: str, action: str, **detail: str) -> StoreRow:
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         await LOCK_STORE.one(db, store.id)
         if await LOCK_CLOSURE.maybe(db, store.id) is None:
             changed = await SET_STORE_STATUS.run(db, store.id, status)
         else:  # a closed store stays closed
             changed = await SUSPEND_CLOSED_STORE.run(db, store.id, status == "suspended")
         if changed:
-            await by.record(db, store.id, action, f"store:{handle}", **detail)
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, action, f"store:{handle}", **detail)
+        return await known_store(db, handle)

@@ -23,6 +23,8 @@ T = TypeVar("T")
 DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
 LOOK_S = 1.0  # how often a process looks for new shards
 BEAT_S = 0.25  # how often it measures the age of the copies of global tables
+CATCH_UP_S = 5.0  # how long somebody waits for the copies to be as new as their request
+_POLL_S = 0.005
 _SHARDS = "a shard belongs to no store"
 
 
@@ -40,10 +42,18 @@ class Beat(msgspec.Struct):
 
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
 SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
+# The stores that have left, and those that have not arrived, while there are rows of them.
+ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_SHARDS)
 ARRIVED = Query(int, "SELECT beat FROM directory_beats", unbound=_SHARDS)
 BEAT = Query(
     Beat,
     "SELECT beat, extract(epoch FROM clock_timestamp() - beaten_at)::float8 AS age FROM directory_beats",
+    unbound=_SHARDS,
+)
+NEXT_BEAT = Query(
+    int,
+    """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
+           SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat""",
     unbound=_SHARDS,
 )
 RAISE_BEAT = Command(
@@ -68,10 +78,18 @@ class FanOut(msgspec.Struct, Generic[T]):
 class Shards:
     """Gives the database of a store. With the first shard, every pool begins to fence: transactions enter their store."""
 
-    def __init__(self, directory: Database, read_url: Callable[[int, bytes], str], *, size: int = 10) -> None:
+    def __init__(
+        self,
+        directory: Database,
+        read_url: Callable[[int, bytes], str],
+        *,
+        size: int = 10,
+        statement_timeout_ms: int = 5_000,
+    ) -> None:
         self.directory = directory
         self._read_url = read_url
         self._size = size
+        self._statement_timeout_ms = statement_timeout_ms
         self._databases: dict[str, Database] = {}
         self._beats: deque[tuple[int, float]] = deque(maxlen=64)  # of the directory, each with its time
         self._copied_at: dict[str, float] = {}  # by shard: everything before this time has arrived there
@@ -108,7 +126,7 @@ class Shards:
             await self._databases.pop(name).close()  # lent connections close when they are released
         for name, url in urls.items():
             if name not in self._databases:
-                self._databases[name] = Database(url, size=self._size)
+                self._databases[name] = Database(url, size=self._size, statement_timeout_ms=self._statement_timeout_ms)
         if urls:
             for database in self.databases.values():
                 database.fence()
@@ -132,6 +150,17 @@ class Shards:
             times = [at for number, at in self._beats if newest is not None and number <= newest]
             if times:
                 self._copied_at[name] = max(times)
+
+    async def catch_up(self, name: str, within_s: float = CATCH_UP_S) -> None:
+        """Wait until a shard has everything that the directory has committed until now, which takes milliseconds."""
+        if name == DIRECTORY:
+            return
+        shard, beat = await self.database(name), await NEXT_BEAT.one(self.directory)
+        limit = time.monotonic() + within_s
+        while (await ARRIVED.maybe(shard) or 0) < beat:
+            if time.monotonic() > limit:
+                raise Unavailable(f"the global tables of shard {name} are behind")
+            await asyncio.sleep(_POLL_S)
 
     async def watch(self) -> None:
         """Look for shards and measure their copies until canceled; a service without shards only looks."""

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused
-from stoa.access.operator import Operator, find_app, find_store
+from stoa.access.operator import Operator, find_app, known_store
 from stoa.db.query import Command, Executor, Query
 from stoa.rest.body import convert
 from stoa.rest.metadata_types import MOST_DEFINITIONS, Definition, definition_faults
@@ -141,21 +141,21 @@ async def definitions_of_app(db: Executor, app_id: int) -> list[Definition]:
 
 async def define(by: Operator, store: str, definition: Definition, seconds: float = SECONDS) -> None:
     """Define a key on a store, or replace its definition."""
-    found = await find_store(by.db, store)
-    await check_stored(by.db, definition, [InstalledOn(found.id, found.handle, READ)], None, seconds)
+    found, there = await known_store(by.db, store), await by.at_store(store)
+    await check_stored(there.db, definition, [InstalledOn(found.id, found.handle, READ)], None, seconds)
     async with by.db.transaction() as db:
         await _change(db, STORES, found.id, {definition.name}, [definition])
-        await by.record(db, found.id, "metadata.defined", f"metadata:{definition.name}", type=definition.type)
+        await by.record_global(db, found.id, "metadata.defined", f"metadata:{definition.name}", type=definition.type)
 
 
 async def remove(by: Operator, store: str, resource: str, key: str) -> None:
     """Remove a merchant's definition. Stored values stay."""
-    found = await find_store(by.db, store)
+    found = await known_store(by.db, store)
     async with by.db.transaction() as db:
         before = await _change(db, STORES, found.id, {f"{resource}.{key}"})
         if f"{resource}.{key}" not in [each.name for each in before]:
             raise NoSuchDefinition(resource, key)
-        await by.record(db, found.id, "metadata.undefined", f"metadata:{resource}.{key}")
+        await by.record_global(db, found.id, "metadata.undefined", f"metadata:{resource}.{key}")
 
 
 async def define_of_app(by: Operator, app: str, definition: Definition, seconds: float = SECONDS) -> None:

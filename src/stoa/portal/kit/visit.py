@@ -13,6 +13,7 @@ from stoa.access.operator import Operator
 from stoa.accounts.contract import RIGHTS, CurrentAnnouncement, OwnedApp, OwnedStore, Right, SessionAccount
 from stoa.accounts.devices import device_token
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.portal.kit.cookies import Cookies
 from stoa.portal.kit.csrf import form_token
 from stoa.portal.kit.forms import SubmittedForm
@@ -35,9 +36,18 @@ class Visit:
     app: OwnedApp
     store: OwnedStore
 
-    def __init__(self, request: Request, db: Database, settings: Settings, key: Keys, request_id: str) -> None:
+    def __init__(
+        self,
+        request: Request,
+        db: Database,
+        settings: Settings,
+        key: Keys,
+        request_id: str,
+        shards: Shards | None = None,
+    ) -> None:
         self.request = request
         self.directory = db  # for what belongs to the account
+        self.shards = shards
         self.db = db  # the database of the store in the path, if there is one
         self.settings = settings
         self.request_id = request_id
@@ -75,7 +85,7 @@ class Visit:
     def by(self) -> Operator:
         """The actor for operations of access and accounts; audit logs name it by account number."""
         actor = f"account:{self.account.account_id}" if self.account else "visitor"
-        return Operator(self.db, self.settings, actor=actor, request_id=self.request_id)
+        return Operator(self.db, self.settings, actor=actor, request_id=self.request_id, shards=self.shards)
 
     @property
     def origin(self) -> str:
