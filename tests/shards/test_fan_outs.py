@@ -75,6 +75,7 @@ class Landscape(msgspec.Struct):
             "ASKING_STORES": (app, ["customers:erase"], None),
             "RECEIVERS": (20,),
             "ERASURES": (EVER,),
+            "STORES_OF": (app,),
             "UNFINISHED_IMPORT": (self.shops[0].filled["import_id"],),
             "FAILING_RECEIVERS": (),
             "FIRST_FAILING_OF_APPS": ([app],),

@@ -12,6 +12,7 @@ from stoa.db.query import Command, Executor, Query
 
 SERVICE = None  # the chain of entries that belong to no single store
 SERVICE_NAME = "-"  # of that chain; no store handle starts with a hyphen
+ENTRY = "entry"  # the kind of a message to a store
 _GENESIS = bytes(32)
 _PAGE = 1_000
 
@@ -53,6 +54,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 START = Head(0, _GENESIS)
+
+
+class LateEntry(msgspec.Struct):
+    """An action in the directory, on its way to the log of a store in a shard."""
+
+    action: str
+    actor: str
+    subject: str
+    detail: dict[str, Any]
+    request_id: str
+    moment: datetime
 
 
 class _Last(msgspec.Struct):
@@ -164,7 +176,7 @@ async def record(
 ) -> int:
     """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position.
 
-    `moment` is the time of the entry if it is not now, for the past of sample data.
+    `moment` is the time of the entry if it is not now: for the past of sample data, and for entries that follow from the directory.
     """
     text = msgspec.json.encode(detail, order="deterministic").decode()
     if store_id is not None:
@@ -180,6 +192,21 @@ async def record(
         inserted = SERVICE_APPEND.run(db, *fields) if store_id is None else APPEND.run(db, store_id, *fields)
         if await inserted:
             return entry.position
+
+
+async def receive_entry(db: Executor, store_id: int, content: bytes) -> None:
+    """Append an entry about what the directory did for a store, with the time of that."""
+    late = msgspec.json.decode(content, type=LateEntry)
+    await record(
+        db,
+        store_id,
+        late.action,
+        actor=late.actor,
+        subject=late.subject,
+        detail=late.detail,
+        request_id=late.request_id,
+        moment=late.moment,
+    )
 
 
 async def _last(db: Executor, store_id: int | None) -> _Last:

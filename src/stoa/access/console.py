@@ -31,6 +31,7 @@ from stoa.ids import new_id
 from stoa.settings import Settings, secret_key
 
 T = TypeVar("T")
+_STATEMENT_MS = 30_000
 FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes; 0 is success
 _WIDTH_WITHOUT_TERMINAL = 250  # in a file or pipe, table rows should not wrap
 
@@ -52,17 +53,18 @@ class Console(msgspec.Struct, frozen=True):
     settings: Settings
     database: Callable[[], AbstractAsyncContextManager[Database]]
 
-    def run(self, work: Callable[[Operator], Awaitable[T]]) -> T:
-        """Run one operation; a refusal ends the command with one line that says what to do."""
+    def run(self, work: Callable[[Operator], Awaitable[T]], *, at: str | None = None) -> T:
+        """Run one operation, with `at` in the database of this store; a refusal ends the command with one line that says what
+        to do."""
 
         async def inside() -> T:
             async with self.database() as db:
                 await check_key(db, secret_key(self.settings))
                 settings = await with_known_keys(db, self.settings)
-                actor = f"operator:{_user()}"
                 async with all_shards(db, settings) as everywhere:
+                    actor = f"operator:{_user()}"
                     by = Operator(db, settings, actor=actor, request_id=new_id("req"), everywhere=everywhere)
-                    done = await work(by)
+                    done = await work(by if at is None else await by.at_store(at))
                 _warn_of(everywhere.away)
                 return done
 
@@ -78,7 +80,8 @@ class Console(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def all_shards(db: Database, settings: Settings) -> AsyncGenerator[Everywhere]:
     """Reads from all shards for one command; they are looked for when they are first needed."""
-    shards = Shards(db, partial(shard_url, Cipher(secret_key(settings))), size=db.size)
+    read_url = partial(shard_url, Cipher(secret_key(settings)))
+    shards = Shards(db, read_url, size=db.size, statement_timeout_ms=_STATEMENT_MS)
     everywhere = Everywhere(db, shards, look=True)
     try:
         yield everywhere
@@ -102,7 +105,7 @@ def open_console(settings: Settings) -> Console:
         with database_url(settings) as (url, started):
             if started:
                 await migrate.migrate(url)
-            opened = Database(url, size=2, statement_timeout_ms=30_000)
+            opened = Database(url, size=2, statement_timeout_ms=_STATEMENT_MS)
             try:
                 await migrate.check_schema(opened)
                 yield opened

@@ -261,7 +261,7 @@ class AccessRefused(Exception):
 class StoreInShard(AccessRefused):
     def __init__(self, handle: str, shard: str) -> None:
         super().__init__(
-            f'the store "{handle}" is in the shard {shard}, where this is not possible yet; move it to the directory first'
+            f'the store "{handle}" is in the shard {shard}, where this is not possible; move it to the directory first'
         )
 
 

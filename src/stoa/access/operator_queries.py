@@ -17,6 +17,8 @@ _STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax,
   FROM stores s LEFT JOIN store_closures c ON c.store_id = s.id"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
+# Whether the store is here; until the transaction ends, it does not move.
+TRY_ENTER = Query(bool, "SELECT try_enter_store($1)")
 CREATE_STORE = Query(
     int,
     """INSERT INTO stores (handle, name, currency, prices_include_tax, timezone, locale, shard)
@@ -123,10 +125,19 @@ REMOVE_KEY = Command("DELETE FROM app_keys WHERE app_id = $1 AND kid = $2", unbo
 DROP_KEYS = Command("DELETE FROM app_keys WHERE app_id = $1", unbound=_OPERATOR)
 DROP_DEPLOY_TOKENS = Command("DELETE FROM deploy_tokens WHERE app_id = $1", unbound=_OPERATOR)
 DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unbound=_OPERATOR)
-END_APP_ENDPOINTS = Command(
-    "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",
+# A store that has left is not changed where it was: $2 names those.
+INSTALLED_HERE = Query(
+    str,
+    """SELECT s.handle FROM installations i JOIN stores s ON s.id = i.store_id
+        WHERE i.app_id = $1 AND i.store_id <> ALL ($2::bigint[]) ORDER BY s.handle""",
     unbound=_OPERATOR,
-    over="shards",
+    over="shard",
+)
+END_APP_ENDPOINTS = Command(
+    """UPDATE webhooks SET ended_at = now(), url = NULL
+        WHERE app_id = $1 AND of_app AND ended_at IS NULL AND store_id <> ALL ($2::bigint[])""",
+    unbound=_OPERATOR,
+    over="shard",
 )
 DROP_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1", unbound=_OPERATOR)
 DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)

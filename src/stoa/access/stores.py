@@ -1,8 +1,6 @@
 """Operations on stores; each is one transaction that includes its audit entry."""
 
-import asyncio
 import re
-import time
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -24,7 +22,7 @@ from stoa.access.contract import (
     StoreRow,
     UnknownCurrency,
 )
-from stoa.access.operator import Operator, check_name, find_store
+from stoa.access.operator import Operator, check_name, find_store, known_store
 from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
@@ -39,14 +37,13 @@ from stoa.access.operator_queries import (
     SUSPEND_CLOSED_STORE,
     UPDATE_STORE,
 )
-from stoa.db.errors import PostgresError, Unavailable, violates
+from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor
 from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
 
 UTC, ENGLISH = "UTC", "en-US"
-ARRIVES_S = 10.0  # how long the row of a new store may take to its shard
 _LOCALE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?", re.ASCII)
 
 
@@ -108,11 +105,8 @@ async def _complete_in_shard(by: Operator, handle: str, shard: str, details: dic
     if store.shard != shard:
         return False
     database = await by.database_of(store.id)
-    until = time.monotonic() + ARRIVES_S
-    while await GET_STORE.maybe(database, handle) is None:
-        if time.monotonic() > until:
-            raise Unavailable(f"the store has not arrived in {shard}, whose global tables are old; then run this again")
-        await asyncio.sleep(0.01)
+    if by.shards is not None:
+        await by.shards.catch_up(shard)
     async with database.transaction() as db:
         if await IS_COMPLETE.one(db, store.id):
             return False
@@ -158,8 +152,8 @@ async def update_store(
     """Change the settings of a store; None keeps a value. Existing orders keep their rule for taxes."""
     given = {"name": name, "timezone": timezone, "locale": locale, "prices_include_tax": prices_include_tax}
     async with by.db.transaction() as db:
-        await LOCK_STORE.one(db, (await find_store(db, handle)).id)
-        store = await find_store(db, handle)
+        await LOCK_STORE.one(db, (await known_store(db, handle)).id)
+        store = await known_store(db, handle)
         changes = {key: value for key, value in given.items() if value not in (None, getattr(store, key))}
         after = msgspec.structs.replace(store, **changes)
         check_name(after.name)
@@ -168,8 +162,8 @@ async def update_store(
             settings = (after.name, after.timezone, after.locale, after.prices_include_tax)
             await UPDATE_STORE.run(db, store.id, *settings)
             values = {key: (getattr(store, key), value) for key, value in changes.items()}
-            await by.record(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
+        return await known_store(db, handle)
 
 
 @cache
@@ -211,12 +205,12 @@ async def resume_store(by: Operator, handle: str) -> StoreRow:
 
 async def _set_status(by: Operator, handle: str, status: str, action: str, **detail: str) -> StoreRow:
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         await LOCK_STORE.one(db, store.id)
         if await LOCK_CLOSURE.maybe(db, store.id) is None:
             changed = await SET_STORE_STATUS.run(db, store.id, status)
         else:  # a closed store stays closed
             changed = await SUSPEND_CLOSED_STORE.run(db, store.id, status == "suspended")
         if changed:
-            await by.record(db, store.id, action, f"store:{handle}", **detail)
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, action, f"store:{handle}", **detail)
+        return await known_store(db, handle)

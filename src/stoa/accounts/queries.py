@@ -235,13 +235,14 @@ class DevelopmentInstallation(msgspec.Struct):
 IS_DEVELOPMENT_STORE = Query(
     bool, "SELECT EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = $1 AND o.development)", unbound=_OWNER
 )
+# $3 names the stores that have left this database.
 DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
     f"""SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
-        WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development ORDER BY s.handle""",
+        WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development AND o.store_id <> ALL ($3::bigint[]) ORDER BY s.handle""",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 
 
@@ -306,6 +307,9 @@ REFUSE_REQUEST = Command(
         WHERE store_id = $1 AND app_id = $2 AND status = 'pending'"""
 )
 DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
+DELETE_ANSWERED_REQUEST = Command(
+    "DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2 AND created_at <= $3"
+)
 
 # --- announcements -----------------------------------------------------------------------------------------
 

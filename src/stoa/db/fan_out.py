@@ -23,7 +23,7 @@ class Everywhere:
 
     def __init__(self, directory: Database, shards: Shards | None = None, *, look: bool = False) -> None:
         self.directory = directory
-        self._shards = shards
+        self.shards = shards
         self._look = look
         self.away: set[str] = set()
 
@@ -62,7 +62,7 @@ class Everywhere:
 
     def age(self, shard: str) -> float:
         """How many seconds old the copies of global tables can be at a shard; infinite if that is unknown."""
-        return 0.0 if self._shards is None else self._shards.age(shard)
+        return 0.0 if self.shards is None else self.shards.age(shard)
 
     async def database(self, shard: str) -> Database:
         """The database of a shard."""
@@ -76,18 +76,18 @@ class Everywhere:
 
     async def urls(self) -> dict[str, str]:
         """The URLs of all shards, by name."""
-        return {} if self._shards is None else await self._shards.urls()
+        return {} if self.shards is None else await self.shards.urls()
 
     async def close(self) -> None:
         """Close the connections to the shards of a process that does not watch them."""
-        if self._shards is not None:
-            await self._shards.close()
+        if self.shards is not None:
+            await self.shards.close()
 
     async def _known(self) -> Shards | None:
-        if self._look and self._shards is not None:
-            await self._shards.look()
+        if self._look and self.shards is not None:
+            await self.shards.look()
             self._look = False
-        return self._shards
+        return self.shards
 
 
 class FanOut(Query[Row]):

@@ -24,6 +24,8 @@ DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` ha
 DIRECTORY_NAME = "directory"  # what people call it
 LOOK_S = 1.0  # how often a process looks for new shards
 BEAT_S = 0.25  # how often it measures the age of the copies of global tables
+CATCH_UP_S = 5.0  # how long somebody waits for the copies to be as new as their request
+_POLL_S = 0.005
 _SHARDS = "a shard belongs to no store"
 
 
@@ -49,6 +51,12 @@ BEAT = Query(
     "SELECT beat, extract(epoch FROM clock_timestamp() - beaten_at)::float8 AS age FROM directory_beats",
     unbound=_SHARDS,
 )
+NEXT_BEAT = Query(
+    int,
+    """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
+           SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat""",
+    unbound=_SHARDS,
+)
 RAISE_BEAT = Command(
     """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
            SET beat = directory_beats.beat + 1, beaten_at = now()
@@ -71,10 +79,18 @@ class Answers(msgspec.Struct, Generic[T]):
 class Shards:
     """Gives the database of a store. With the first shard, every pool begins to fence: transactions enter their store."""
 
-    def __init__(self, directory: Database, read_url: Callable[[int, bytes], str], *, size: int = 10) -> None:
+    def __init__(
+        self,
+        directory: Database,
+        read_url: Callable[[int, bytes], str],
+        *,
+        size: int = 10,
+        statement_timeout_ms: int = 5_000,
+    ) -> None:
         self.directory = directory
         self._read_url = read_url
         self._size = size
+        self._statement_timeout_ms = statement_timeout_ms
         self._databases: dict[str, Database] = {}
         self._beats: deque[tuple[int, float]] = deque(maxlen=64)  # of the directory, each with its time
         self._copied_at: dict[str, float] = {}  # by shard: everything before this time has arrived there
@@ -111,7 +127,7 @@ class Shards:
             await self._databases.pop(name).close()  # lent connections close when they are released
         for name, url in urls.items():
             if name not in self._databases:
-                self._databases[name] = Database(url, size=self._size)
+                self._databases[name] = Database(url, size=self._size, statement_timeout_ms=self._statement_timeout_ms)
         if urls:
             for database in self.databases.values():
                 database.fence()
@@ -135,6 +151,17 @@ class Shards:
             times = [at for number, at in self._beats if newest is not None and number <= newest]
             if times:
                 self._copied_at[name] = max(times)
+
+    async def catch_up(self, name: str, within_s: float = CATCH_UP_S) -> None:
+        """Wait until a shard has everything that the directory has committed until now, which takes milliseconds."""
+        if name == DIRECTORY:
+            return
+        shard, beat = await self.database(name), await NEXT_BEAT.one(self.directory)
+        limit = time.monotonic() + within_s
+        while (await ARRIVED.maybe(shard) or 0) < beat:
+            if time.monotonic() > limit:
+                raise Unavailable(f"the global tables of shard {name} are behind")
+            await asyncio.sleep(_POLL_S)
 
     async def watch(self) -> None:
         """Look for shards and measure their copies until canceled; a service without shards only looks."""

@@ -138,7 +138,7 @@ def _print(done: Import, *, as_json: bool) -> None:
 def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Import a file, print the result, and exit with a status that shows scripts the outcome."""
     wanted = msgspec.convert(options, Options)
-    done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
+    done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json), at=handle)
     _print(done, as_json=as_json)
     if done.status != "succeeded":
         sys.exit(IN_PART if done.status == "partially_succeeded" else FAILED)

@@ -21,6 +21,7 @@ from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.db.service_facts import own_shard
+from stoa.db.shard_outbox import FORGET_RECEIVED_BY_SHARD, FORGET_RECEIVED_BY_STORES
 from stoa.db.shards import ABSENT, Shards
 from stoa.ids import new_id
 from stoa.imports.queries import DELETE_CHECKED_FILES, DELETE_EXPIRED_REPORTS
@@ -65,6 +66,8 @@ TASKS = (
     FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,
     FORGET_OLD_SAMPLES,
+    FORGET_RECEIVED_BY_STORES,
+    FORGET_RECEIVED_BY_SHARD,
 )
 # On global tables, and on those that only the directory uses.
 DIRECTORY_TASKS = (

@@ -1,6 +1,6 @@
 """All pages and forms of the portal, and the navigation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 import msgspec
@@ -148,5 +148,6 @@ def routes(
     uploads: UploadSpace,
     committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
     shards: Shards | None = None,
+    collect: Callable[[Database], Awaitable[object]] | None = None,
 ) -> list[Route]:
-    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards).routes()
+    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards, collect).routes()

@@ -62,7 +62,7 @@ def list_collections(console: Console, store: str, *, as_json: bool) -> None:
     Example:
       stoa collection list demo
     """
-    found = console.run(lambda by: collection_changes.list_collections(by, store))
+    found = console.run(lambda by: collection_changes.list_collections(by, store), at=store)
     print_rows([_row(each) for each in found], as_json=as_json, none="The store has no collections.")
 
 
@@ -93,7 +93,7 @@ def create_collection(
       stoa collection create demo kitchen --title "Kitchen" --rule category=Home/Kitchen --rule tag=cooking --match any
     """
     details = Details(title, description, picture, rules, match or "all")
-    created = console.run(lambda by: collection_changes.create_collection(by, store, handle, details))
+    created = console.run(lambda by: collection_changes.create_collection(by, store, handle, details), at=store)
     print_one(_row(created), as_json=as_json)
 
 
@@ -121,7 +121,7 @@ def update_collection(
         changes["rules"] = []
     if not changes:
         raise click.UsageError("Specify what to change, such as --title.")
-    changed = console.run(lambda by: collection_changes.update_collection(by, store, handle, **changes))
+    changed = console.run(lambda by: collection_changes.update_collection(by, store, handle, **changes), at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -137,7 +137,7 @@ def delete_collection(console: Console, store: str, handle: str, *, as_json: boo
     Example:
       stoa collection delete demo summer
     """
-    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle))
+    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle), at=store)
     print_one(_row(deleted), as_json=as_json)
 
 
@@ -157,7 +157,7 @@ def add_products(
     Example:
       stoa collection add demo gifts MUG-1 MUG-2 --position 1
     """
-    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position))
+    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position), at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -174,7 +174,7 @@ def remove_products(console: Console, store: str, handle: str, skus: tuple[str, 
     Example:
       stoa collection remove demo gifts MUG-2
     """
-    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus))
+    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus), at=store)
     print_one(_row(changed), as_json=as_json)
 
 

@@ -14,6 +14,7 @@ from stoa.ids import new_id
 from stoa.shards import global_tables, registry, subscriptions
 from stoa.shards.global_tables import PUBLICATION, Progress, no_progress
 from stoa.shards.membership import directory_of
+from stoa.shards.moves import follow_apps
 from stoa.shards.registry import Shard, ShardRefused, session, shards_of, transaction
 from stoa.shards.tables import global_tables as tables_to_copy
 from stoa.store_data.store_erasure import BATCH, IN_SHARD, delete_rows
@@ -73,6 +74,8 @@ async def restore_shard(by: Operator, name: str, file: Path, progress: Progress 
         await pool.close()
     async with by.db.transaction() as written:
         await by.record(written, None, "shard.restored", f"shard:{name}", made_at=manifest.made_at.isoformat())
+        for place in here:  # the messages about changes of apps were received after the backup
+            await follow_apps(written, place.id)
     return RestoredShard(
         manifest.made_at.isoformat(timespec="seconds"),
         len([place for place in here if place.id in held]),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from stoa.access.app_changes import tell_shards
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused, App, AppDeleted
 from stoa.access.operator import Operator, find_app
@@ -228,6 +229,7 @@ async def save_declaration(
             body.max_in_flight,
             body.rate_per_s,
         )
+        await tell_shards(by, db, found.id)
         action = "app.subscription_changed" if before else "app.subscription_declared"
         await _record(by, db, found, action, name=body.name, host=host_of(body.url), events=body.events)
         return await BY_NAME.one(db, found.id, body.name), secret
@@ -249,6 +251,7 @@ async def _restart(by: Operator, app: str, name: str, statement: Query[int], act
         declared_id = await statement.maybe(db, found.id, name)
         if declared_id is None:
             raise NoSuchDeclaration(name)
+        await tell_shards(by, db, found.id)
         await _record(by, db, found, action, name=name)
         return await BY_ID.one(db, found.id, declared_id)
 

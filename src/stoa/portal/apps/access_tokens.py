@@ -5,14 +5,13 @@ from typing import Annotated
 import msgspec
 from starlette.responses import Response
 
-from stoa.access.addresses import is_handle
 from stoa.access.contract import TooManyAttempts
 from stoa.access.grants import issue_token
 from stoa.access.rules import listed
 from stoa.accounts.queries import MAY_CHANGE
 from stoa.accounts.rate_limit import limit_rate
 from stoa.db.fan_out import FanOut, in_order
-from stoa.portal.apps.impersonation import STORE_OF_APP
+from stoa.portal.apps.impersonation import installed_store
 from stoa.portal.apps.snippets import Snippets
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.pages import Pages, View
@@ -82,7 +81,8 @@ async def access_tokens(visit: Visit) -> View | Response:
 @pages.form("/apps/{app_id:int}/access-token", on=access_tokens)
 async def issue_access_token(visit: Visit, form: AccessTokenForm) -> View | Response:
     """Issue a token of the app for one store; the store's audit log names the account."""
-    installed = await STORE_OF_APP.maybe(visit.db, visit.app.id, form.store) if is_handle(form.store) else None
+    installed = await installed_store(visit, form.store)
+    visit.db = visit.directory  # tokens are written there
     if installed is None:
         raise FormError(store="The app is not installed on this store. Install it there first.")
     if "suspended" in (visit.app.status, installed.status):

@@ -8,7 +8,7 @@ from stoa.access import apps, stores
 from stoa.access.addresses import is_handle
 from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
-from stoa.access.operator import find_app, find_store
+from stoa.access.operator import find_app, known_store
 from stoa.accounts import registration, reset_requests
 from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.accounts.ownership import owned_apps, owned_stores
@@ -84,7 +84,7 @@ async def resume_store(visit: Visit) -> Redirect:
 async def _store(visit: Visit) -> StoreRow:
     handle: str = visit.path_param("store")
     try:
-        return await find_store(visit.db, handle if is_handle(handle) else "")
+        return await known_store(visit.db, handle if is_handle(handle) else "")
     except NoSuchStore:
         raise not_found() from None
 

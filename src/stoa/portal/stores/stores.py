@@ -119,7 +119,7 @@ async def store_page(visit: Visit) -> View:
     return View("stores/overview.html", context)
 
 
-@pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page)
+@pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page, in_shard=True)
 async def approve_request(visit: Visit, form: ScopesForm) -> Redirect:
     if not form.scopes:
         raise FormError({"": "Select at least one scope, or refuse the request."})
@@ -142,7 +142,7 @@ async def refuse_request(visit: Visit) -> Redirect:
     return Redirect(f"{STORES}/{visit.store.handle}", "Request refused.")
 
 
-@pages.form("/stores/{handle}/removed/{removed_id:int}", on=store_page)
+@pages.form("/stores/{handle}/removed/{removed_id:int}", on=store_page, in_shard=True)
 async def reinstall_app(visit: Visit, form: ScopesForm) -> Redirect:
     if not form.scopes:
         raise FormError({"": "Select at least one scope."})
