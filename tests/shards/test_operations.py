@@ -209,6 +209,28 @@ async def test_one_shard_is_restored_while_the_others_stay(apart: Fleet, tmp_pat
             await asyncio.sleep(0.02)
 
 
+async def test_everything_is_restored_from_one_backup(apart: Fleet, tmp_path: Path) -> None:
+    shops = {name: await apart.open_shop() for name in ("", "east", "west")}
+    for name in ("east", "west"):
+        await apart.move(shops[name], name)
+    folder = tmp_path / "all"
+    await stoa(apart, "backup", str(folder), "--all-shards")
+    saved = {name: await apart.contents(name, shop) for name, shop in shops.items()}
+    for name, shop in shops.items():
+        async with apart.connection(name) as db:
+            await db.fetch("UPDATE products SET deleted_at = now() WHERE store_id = $1", shop.store_id)
+    await apart.one("", "UPDATE apps SET name = 'Later' WHERE id = $1 RETURNING id", shops[""].app_id)
+    await stoa(apart, "restore", str(folder / "directory.backup"), "--replace")
+    for name in ("east", "west"):
+        done, _ = await stoa(apart, "shard", "restore", name, str(folder / f"{name}.backup"), "--replace")
+        assert (done["left_out"], done["missing"]) == ([], [])
+    for name, shop in shops.items():
+        assert await apart.contents(name, shop) == saved[name]
+        assert await apart.holders(shop) == [name]
+        renamed = "SELECT name = 'Later' FROM apps WHERE id = $1"
+        assert not await apart.one(name, renamed, shops[""].app_id)
+
+
 async def test_a_backup_of_all_shards_waits_for_moves(apart: Fleet, tmp_path: Path) -> None:
     shop = await apart.open_shop(filled=False)
     async with apart.connection("") as directory:
