@@ -87,7 +87,7 @@ async def test_deliveries_are_signed_with_the_new_secret_and_the_old_one(
         assert new is not None
         await exchange(service)
         await create_product(shop, "Two")
-        await install(developer, shop.client_id, shop.store.handle, ["products:read"])
+        await install(developer, shop.client_id, shop.store.handle, ["products:write"])
         received = await receiver.until(3)
         for each in received[1:]:  # both secrets sign, those of the subscription and of the endpoint
             assert each.verify(new) == each.verify(old)

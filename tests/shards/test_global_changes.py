@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from tests.support.people import User, create_user
 from tests.support.sharded import NAME, Sharded, caught_up, sharded
-from tests.support.shops import PERSON, Shop, operator_of
+from tests.support.shops import PERSON, SHIRT, Shop, operator_of
 
 from stoa.access.apps import create_app
 from stoa.access.audit import verify
 from stoa.access.closures import close_store, delete_store, reopen_store
+from stoa.access.console import open_console
 from stoa.access.contract import NotInstalled
 from stoa.access.grants import install, issue_token, list_installations, revoke_token, uninstall
 from stoa.access.operator import Operator
@@ -25,6 +27,7 @@ from stoa.accounts.install_requests import request_install
 from stoa.accounts.ownership import LIVE, change_listing, owned_app
 from stoa.accounts.queries import SAVE_LISTING, SET_APP_ROLE, SET_STORE_ROLE
 from stoa.background import RECEIVERS, shard_receivers, store_receivers
+from stoa.cli import Commands
 from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
 from stoa.db.shard_outbox import receive_for_shard, receive_for_stores, send_to_store
@@ -210,6 +213,27 @@ async def test_an_owner_manages_a_store_on_its_pages(service: Sharded, shop: Sho
     await owner.submit(f"{page}/customers/{customer}/forget", {"confirmation": PERSON["email"], "key": "once"})
     assert owner.notice == "The customer was erased from every record."
     assert (await shop.client.get(f"/customers/{customer}")).status_code == 404
+
+
+async def test_the_commands_for_one_store_find_it_in_its_shard(service: Sharded, shop: Shop) -> None:
+    await shop.add(SHIRT)
+    await update_store(shop.operator, shop.store.handle, name="Renamed")
+    await exchange(service)
+    console = open_console(msgspec.structs.replace(service.application.settings, database_url=service.directory.url))
+
+    async def run(*words: str) -> str:
+        done = await asyncio.to_thread(CliRunner().invoke, Commands(), words, obj=console, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    handle = shop.store.handle
+    assert "Linen Shirt" in await run("store", "export", handle)
+    assert "Linen Shirt" in await run("export", "products", "--store", handle)
+    assert "annex" in await run("location", "add", handle, "annex", "--name", "Annex")
+    assert "active" in await run("store", "update", handle, "--locale", "de-DE")
+    assert "store.updated" in await run("audit", "list", "--store", handle)
+    assert handle in await run("audit", "verify", "--store", handle)
+    assert "Test app" in await run("app", "list", "--store", handle)
 
 
 # --- one message, once --------------------------------------------------------------------------------------------------
