@@ -291,7 +291,7 @@ def _copying(*, as_json: bool) -> Generator[Progress]:
 
 @shard.command("restore")
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--replace", is_flag=True, required=True, help="Confirm that the backup replaces the stores of the shard."
 )
