@@ -27,7 +27,7 @@ from stoa.products.collection_changes import Details
 from stoa.settings import Settings, WrongSetting
 from stoa.store_data.export import export_store
 from tests.pictures.samples import opened, picture, upload
-from tests.support.shops import Shop, open_shop
+from tests.support.shops import Shop, open_shop, operator_of
 
 
 async def create(shop: Shop, data: bytes) -> dict[str, Any]:
@@ -122,7 +122,9 @@ async def test_a_check_finds_missing_and_unreferenced_files(
     await storage.delete(name)
     for key in [key async for key in storage.list_keys(f"{media_shop.store_id}/") if key.startswith(name[:-4])]:
         await storage.delete(key)
-    [mine] = [each async for each in compare_files(db, media_settings) if each.store_id == media_shop.store_id]
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
     assert (mine.missing, mine.unreferenced) == ([name], [stray])
     environment = {
         "STOA_DATABASE_URL": media_settings.database_url,
@@ -210,11 +212,15 @@ async def test_the_picture_of_a_collection_is_kept_exported_and_checked(
     assert [data["picture"] for kind, data in exported if kind == "collection"] == [shown]
     assert [data["path"] for kind, data in exported if kind == "picture"] == [f"/media/{name}"]
     await storage.delete(name)
-    [mine] = [each async for each in compare_files(db, media_settings) if each.store_id == media_shop.store_id]
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
     assert mine.missing == [], "its smaller sizes are left"
     for key in [key async for key in storage.list_keys(f"{media_shop.store_id}/")]:
         await storage.delete(key)
-    [mine] = [each async for each in compare_files(db, media_settings) if each.store_id == media_shop.store_id]
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
     assert mine.missing == [name]
     await changes.update_collection(by, handle, "gifts", picture="")
     await remove_unused(db, media_settings)

@@ -43,7 +43,7 @@ def check_command(console: Console, as_json: bool) -> None:
 
     async def run(by: Operator) -> CheckedMedia:
         found = CheckedMedia(0, [], [])
-        async for store in compare_files(by.db, by.settings):
+        async for store in compare_files(by):
             found.files += store.files
             found.missing += store.missing
             found.unreferenced += store.unreferenced

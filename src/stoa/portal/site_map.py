@@ -1,6 +1,6 @@
 """All pages and forms of the portal, and the navigation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 import msgspec
@@ -82,6 +82,7 @@ NAVIGATION = (
             Item("Email", "send", "operator_outbox"),
             Item("Health", "pulse", "operator_health"),
             Item("Load", "chart", "operator_load"),
+            Item("Shards", "database", "operator_shards"),
         ),
         operators=True,
     ),
@@ -156,5 +157,6 @@ def routes(
     uploads: UploadSpace,
     committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
     shards: Shards | None = None,
+    collect: Callable[[Database], Awaitable[object]] | None = None,
 ) -> list[Route]:
-    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards).routes()
+    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards, collect).routes()

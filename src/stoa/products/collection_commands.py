@@ -82,7 +82,7 @@ def list_collections(console: Console, store: str, *, as_json: bool) -> None:
     Example:
       stoa collection list demo
     """
-    found = console.run(lambda by: collection_changes.list_collections(by, store))
+    found = console.run(lambda by: collection_changes.list_collections(by, store), at=store)
     print_rows([_row(each) for each in found], as_json=as_json, none="The store has no collections.")
 
 
@@ -118,7 +118,7 @@ def create_collection(
         details = Details(title, description, shown, rules, match or "all")
         return await collection_changes.create_collection(by, store, handle, details)
 
-    created = console.run(run)
+    created = console.run(run, at=store)
     print_one(_row(created), as_json=as_json)
 
 
@@ -152,7 +152,7 @@ def update_collection(
             changes["picture"] = await _stored(by, store, changes["picture"])
         return await collection_changes.update_collection(by, store, handle, **changes)
 
-    changed = console.run(run)
+    changed = console.run(run, at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -168,7 +168,7 @@ def delete_collection(console: Console, store: str, handle: str, *, as_json: boo
     Example:
       stoa collection delete demo summer
     """
-    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle))
+    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle), at=store)
     print_one(_row(deleted), as_json=as_json)
 
 
@@ -188,7 +188,7 @@ def add_products(
     Example:
       stoa collection add demo gifts MUG-1 MUG-2 --position 1
     """
-    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position))
+    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position), at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -205,7 +205,7 @@ def remove_products(console: Console, store: str, handle: str, skus: tuple[str, 
     Example:
       stoa collection remove demo gifts MUG-2
     """
-    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus))
+    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus), at=store)
     print_one(_row(changed), as_json=as_json)
 
 

@@ -105,7 +105,7 @@ def export_command(console: Console, handle: str) -> None:
         async for lines in export_store(by.db, found, by.settings):
             click.echo(lines, nl=False)
 
-    console.run(run)
+    console.run(run, at=handle)
 
 
 store.add_command(export_command)
