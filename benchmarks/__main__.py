@@ -140,7 +140,7 @@ def take_turns(
         load = plan.load if number else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
         run = Round(
             drive_http(ours.origin, measure.request, load),
-            drive_database(dsn, measure.limit, folder, load),
+            drive_database(dsn, measure.limit, folder, load) if measure.limit else None,
             drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
             drive_http(ours.origin, like.request, load) if like else None,
         )
