@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,6 @@ from rich.console import Console
 from tests.support.data_folders import copy_migrated, remove_template
 from tests.support.databases import TEMPLATE
 from tests.support.fleet import Fleet, replicating_server
-from tests.support.nodes import Node
 from tests.support.sharded import as_superuser
 
 from benchmarks import catalog, services, writes
@@ -28,15 +27,16 @@ from benchmarks.report import as_table
 from benchmarks.results import describe_machine
 from benchmarks.services import Service
 from stoa.access.contract import NewSecret
-from stoa.db.connection import connect
+from stoa.db.connection import APPLICATION_NAME, connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
+from stoa.db.pool import FENCING
 from stoa.rest.dispatch import PREFIX
 from stoa.settings import load
 from stoa.shards import moving
 
 SHARDS = ("s1", "s2", "s3", "s4")
 COUNTS = (1, 2, 4)
-PRODUCTS = 5_000  # of each measured store
+PRODUCTS = 1_000  # of each measured store
 COLD_STORES = 2_000  # on each server: so many that no worker has cached the one that a request names
 MOST_TIMES, MOST_DIRECTORY_MS = 1.10, 0.02
 COLUMNS = (
@@ -46,9 +46,12 @@ COLUMNS = (
     "worst",
     "directory",
 )
+_SESSIONS = (
+    "SELECT pid FROM pg_stat_activity WHERE application_name = ANY ($1::text[]) AND backend_type = 'client backend'"
+)
 _READING = """\
-CPU time of the processes of each server for one request, in ms, without what they spend while nothing is asked. Each shard is a
-PostgreSQL server with a store of its own, which gets as many connections as the one server: with 4 shards there are four times as
+CPU time for one request in ms, of the sessions of each server that serve requests: neither background work, nor vacuum, nor what these
+sessions do while nothing is asked. Each shard is a PostgreSQL server with a store of its own, which gets as many connections as the one server: with 4 shards there are four times as
 many requests at once. *worst* is the shard whose requests cost most, compared with the one server, and *directory* is what a
 request costs there, with 4 shards. `cold` lists the products of one of 2,000 stores, so that the store and the token are looked up
 each time. Servers, services and load generators share the cores, so rates would say nothing.
@@ -83,7 +86,7 @@ class ShardRow(msgspec.Struct, frozen=True):
 
 
 class ShardResults(msgspec.Struct, frozen=True):
-    """The rows, and the CPU of each server in ms per second while nothing is asked."""
+    """The rows, and the CPU of these sessions in ms per second while nothing is asked."""
 
     rows: list[ShardRow]
     idle: Mapping[str, float]
@@ -98,38 +101,67 @@ class ShardResults(msgspec.Struct, frozen=True):
         return f"{targets}: {'met' if self.met else 'missed'}. Idle, in ms of CPU a second: {idle}."
 
 
+class Server(msgspec.Struct, frozen=True):
+    """A database server of this machine."""
+
+    url: str
+
+    def cpu(self) -> dict[int, float]:
+        """The CPU seconds of each session that serves requests, by process id."""
+        return {pid: _seconds(pid) for pid in asyncio.run(self._sessions())}
+
+    async def _sessions(self) -> list[int]:
+        db = await connect(self.url, name="bench")
+        try:
+            rows = await db.fetch(_SESSIONS, [APPLICATION_NAME, APPLICATION_NAME + FENCING])
+        finally:
+            await db.close()
+        return [row[0] for row in rows]
+
+
+def _seconds(pid: int) -> float:
+    with suppress(OSError):  # it has ended
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    return 0.0
+
+
 class Served(msgspec.Struct, frozen=True):
     """A service, and for each of its servers with stores the requests that are measured there."""
 
     service: Service
     requests: Mapping[str, Mapping[str, Request]]  # by server, then by row
-    nodes: Mapping[str, Node]
+    servers: Mapping[str, Server]
 
     def run(self, row: str, servers: Sequence[str], given: Load, idle: Mapping[str, float]) -> dict[str, float]:
         """Drive some of the servers at the same time; returns the CPU of each server for one of its requests in ms."""
-        before, started = _cpu(self.nodes), time.monotonic()
+        before, started = _cpu(self.servers), time.monotonic()
         with ThreadPoolExecutor(len(servers)) as threads:
             asked = [
                 threads.submit(drive_http, self.service.origin, self.requests[server][row], given) for server in servers
             ]
             figures = [each.result() for each in asked]
-        seconds, after = time.monotonic() - started, _cpu(self.nodes)
+        seconds, after = time.monotonic() - started, _cpu(self.servers)
         counts = {server: each.per_second * given.seconds for server, each in zip(servers, figures, strict=True)}
         every = sum(counts.values())
         return {
-            name: 1000 * (after[name] - before[name] - idle[name] / 1000 * seconds) / counts.get(name, every)
-            for name in self.nodes
+            name: (1000 * _spent(before[name], after[name]) - idle[name] * seconds) / counts.get(name, every)
+            for name in self.servers
         }
 
 
-def _cpu(nodes: Mapping[str, Node]) -> dict[str, float]:
-    return {name: node.cpu_seconds() for name, node in nodes.items()}
+def _cpu(servers: Mapping[str, Server]) -> dict[str, dict[int, float]]:
+    return {name: server.cpu() for name, server in servers.items()}
 
 
-def _idle(nodes: Mapping[str, Node]) -> dict[str, float]:
-    before = _cpu(nodes)
+def _spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """The CPU seconds between two moments; a session that was opened in between counts as a whole."""
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+
+
+def _idle(servers: Mapping[str, Server]) -> dict[str, float]:
+    before = _cpu(servers)
     time.sleep(IDLE_S)
-    return {name: 1000 * (after - before[name]) / IDLE_S for name, after in _cpu(nodes).items()}
+    return {name: 1000 * _spent(before[name], after) / IDLE_S for name, after in _cpu(servers).items()}
 
 
 async def _add_cold_stores(directory: str, shard: str, name: str, app: NewSecret) -> None:
@@ -217,7 +249,7 @@ def compare(folder: Path, given: Load, rounds: int, workers: int, console: Conso
         sharded = _serve(stack, folder / "many", urls, loaded, secret_key, workers)
         console.print(f"Loaded {len(SHARDS) + 1} servers in {time.monotonic() - started:.0f} s.")
         time.sleep(IDLE_S)
-        plain_idle, idle = _idle(plain.nodes), _idle(sharded.nodes)
+        plain_idle, idle = _idle(plain.servers), _idle(sharded.servers)
         rows: list[ShardRow] = []
         for name in plain.requests["plain"]:
             ones: list[float] = []
@@ -257,8 +289,7 @@ def _serve(
     access = Access(app, get_token(service, app))
     requests = {store.handle: _requests(store, access, store.handle) for store in stores}
     names = {"": "plain" if len(urls) == 1 else "directory"}
-    nodes = {names.get(key, key): asyncio.run(Node.of(as_superuser(url), key)) for key, url in urls.items()}
-    return Served(service, requests, nodes)
+    return Served(service, requests, {names.get(key, key): Server(as_superuser(url)) for key, url in urls.items()})
 
 
 def as_markdown(results: ShardResults, command: str) -> str:

@@ -1,6 +1,7 @@
 """The replication of global tables to a shard is cut off while apps, tokens and installations change: revocations take effect anyway."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +17,7 @@ from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.shards.global_tables import PUBLICATION
-from tests.figures.shard_faults import SHARD, Served, killing_workers, refusals, serving, trading
+from tests.figures.shard_faults import PATIENCE_S, SHARD, Served, killing_workers, refusals, serving, trading
 from tests.support.fleet import FENCING
 from tests.support.shops import operator_of, token_for
 
@@ -140,13 +141,14 @@ async def _issue(served: Served, app: NewSecret, changes: Changes) -> str:
 
 async def _accepted_for(served: Served, token: str) -> float:
     """How long after this moment a request was still accepted. Each has a connection of its own, so it can reach any worker."""
-    began, last = time.monotonic(), 0.0
-    while time.monotonic() - began < _WATCH_S:
+    began, last, refused = time.monotonic(), 0.0, False
+    while time.monotonic() - began < (_WATCH_S if refused else PATIENCE_S):
         sent = time.monotonic() - began
-        if await _status(served, token) == 200:
-            last = sent
+        status = await _status(served, token)
+        refused = refused or status in (401, 403)
+        last = sent if status == 200 else last
         await asyncio.sleep(_TRIES_S)
-    return last
+    return last if refused else math.inf
 
 
 async def _status(served: Served, token: str) -> int:
