@@ -26,8 +26,11 @@ from stoa.webhooks.delivery.queries import LISTENER_NAME
 
 _NEAR_S = 0.3  # a change arrives at the target within this time before the store is fenced
 _AWAY_S = 60.0  # without a subscriber, until an operator has to look
-_LOCK_MS = 1_000  # writes queue behind a lock that waits
-_REPLAY_S = 1.5  # and then the store is opened again, and another try follows
+_LOCK_MS = 600  # writes queue behind a lock that waits
+_REPLAY_S = 1.5  # of one look whether the target catches up, while nobody waits for it
+# From the beginning of a pause until the last write is replayed. Otherwise the store is opened again, and another try follows. The
+# rest of the switch takes a few round trips, so no pause is longer than a second.
+_MOST_S = 0.8
 _TRIES = 20
 _PAUSE_S = (0.5, 2.0)
 _POLL_S = 0.002
@@ -98,7 +101,7 @@ async def switch(sides: Sides, move: Move, slot: str, meanwhile: Callable[[], Aw
             return
         await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 - jitter
     raise ShardRefused(
-        f"the store could not be fenced in {_TRIES} tries, because a transaction of it runs for more than a second, or "
+        f"the store could not be fenced in {_TRIES} tries, because its transactions run for more than half a second, or "
         "the target replays too slowly; it is served as before. Run this again"
     )
 
@@ -150,7 +153,7 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
         await _open_source(sides, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
-    if not await _replayed(sides.target, move, token, _REPLAY_S):
+    if not await _replayed(sides.target, move, token, started + _MOST_S - time.monotonic()):
         await _open_source(sides, move)
         await _release(sides.fence)
         return False
