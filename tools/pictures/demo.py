@@ -22,7 +22,7 @@ from tests.support.chromium import ARGUMENTS, PATHS
 from tests.support.smtp import MailboxServer
 
 SHOWN = "http://localhost:8000"  # the address on the pages, which should be the default one
-PATIENCE_S = 120
+PATIENCE_S = 300  # also on a busy machine
 UNDELIVERABLE = "gone@example.com"
 LOOPBACK = "localhost,127.0.0.0/8,::1"  # where the receivers are; a demo allows it
 
