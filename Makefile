@@ -14,17 +14,23 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
 
+# The pip of the host installs what the service needs, without bytecode of modules that it never imports. To install another pip
+# first, and to compile everything, would take as long as the rest.
 $(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.toml sdk/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoa needs Python 3.11 or newer; try: make PYTHON=python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	@echo "Installing Stoa into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements/runtime.lock -r requirements/build.lock
-	@$(PIP) --no-deps --no-build-isolation --editable sdk/python --editable .
-	@$(BIN)/python -m compileall -q src sdk/python/src
+	@pip="$(PYTHON) -m pip --python $(BIN)/python"; \
+	  $$pip --version >/dev/null 2>&1 || { $(BIN)/python -m ensurepip >/dev/null; pip="$(BIN)/python -m pip"; }; \
+	  install="$$pip --disable-pip-version-check -qq install --no-compile"; \
+	  $$install --require-hashes -r requirements/runtime.lock -r requirements/build.lock; \
+	  $$install --no-deps --no-build-isolation --editable sdk/python --editable .
+	@$(BIN)/python -m compileall -q -j 0 src sdk/python/src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock requirements/mcp.lock requirements/otel.lock
 	@echo "Installing the development tools ..."
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
 	@$(PIP) --require-hashes -r requirements/dev.lock
 	@$(PIP) --require-hashes -r requirements/mcp.lock
 	@$(PIP) --require-hashes -r requirements/otel.lock

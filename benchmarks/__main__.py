@@ -14,7 +14,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from benchmarks import catalog, engines, measures, report, sameness, services, streams, trade, writes
+from benchmarks import catalog, engines, measures, report, sameness, services, shards, streams, trade, writes
 from benchmarks.apps import get_token, register
 from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
@@ -38,6 +38,7 @@ WRITE_ROWS = (
     "create-order",
     "create-order-locations",
     "historical-orders",
+    "pay-order",
     "unasked-order",
     "hot-order",
 )
@@ -173,8 +174,8 @@ class Running(msgspec.Struct, frozen=True):
         return measures.of_trade(self.prepared.large, self.prepared.trade, self.access, baseline=baseline)
 
     def writes(self, *, baseline: bool) -> list[Measure]:
-        large, places = self.prepared.large, self.prepared.places
-        return asyncio.run(writes.of_store(self.settings, large, places, self.access, baseline=baseline))
+        large, places, trade = self.prepared.large, self.prepared.places, self.prepared.trade
+        return asyncio.run(writes.of_store(self.settings, large, places, trade, self.access, baseline=baseline))
 
 
 @contextmanager
@@ -251,6 +252,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
     "--workers", default=2, show_default=True, type=click.IntRange(1, 16), help="Worker processes of each service."
 )
 @click.option("--citus", help="Compare one plain server with a cluster instead; names a database on the coordinator.")
+@click.option("--shards", "sharded", is_flag=True, help="Compare one plain server with 1, 2 and 4 shards instead.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the results to this file as JSON.")
 @click.option(
     "--record",
@@ -265,7 +267,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, given: str | No
 )
 def main(
     only: tuple[str, ...], million: bool, million_orders: bool, seconds: float, rounds: int, connections: int,
-    workers: int, citus: str | None,
+    workers: int, citus: str | None, sharded: bool,
     json_file: Path | None, record: Path | None, target: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa, its limit (pgbench with the same statements), and a baseline on a common stack."""
@@ -281,6 +283,16 @@ def main(
             if record:
                 command = f"python -m benchmarks --citus URL --seconds {seconds:g} --rounds {rounds} --connections {connections}"
                 report.record(record, "engines", engines.as_markdown(rows, command))
+            return
+        if sharded:
+            with _folder() as folder:
+                found = shards.compare(folder, plan.load, rounds, workers, console)
+            console.print(found.summary())
+            if record:
+                command = (
+                    f"python -m benchmarks --shards --seconds {seconds:g} --rounds {rounds} --connections {connections}"
+                )
+                report.record(record, "shards", shards.as_markdown(found, command))
             return
         if target:
             serve(plan, target, console)

@@ -134,6 +134,24 @@ async def load(db: Connection) -> Loaded:
     return large
 
 
+async def load_stores(db: Connection, handles: Sequence[str], products: int) -> list[Loaded]:
+    """Load stores of the same size, and no others."""
+    random_ = random.Random(1)
+    await db.execute("SET idle_in_transaction_session_timeout = 0")
+    await db.execute("BEGIN")
+    await db.execute(_STAGE)
+    loaded: list[Loaded] = []
+    for index, handle in enumerate(handles):
+        store, first = await _add_store(db, handle), index * products + 1
+        await _add_products(db, random_, store, range(first, first + products))
+        loaded.append(Loaded(store.id, handle, first, first + products - 1))
+    last = len(handles) * products
+    await db.execute(f"SELECT setval('product_ids', {last}), setval('variant_ids', {last * 10})")
+    await db.execute("COMMIT")
+    await db.execute("VACUUM ANALYZE")
+    return loaded
+
+
 async def install_everywhere(db: Connection, app_id: int) -> None:
     """Install an app on as many stores as its list of installations is measured with; these stores are empty."""
     await db.execute(

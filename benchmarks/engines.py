@@ -92,7 +92,8 @@ async def _load(engine: Engine, secret_key: str, *, distributed: bool) -> tuple[
     return large, app
 
 
-def _requests(large: Loaded, access: Access) -> dict[str, Request]:
+def requests_of(large: Loaded, access: Access) -> dict[str, Request]:
+    """Reads and writes of a store, one of each kind that costs the database much or little."""
     reads = {row.name: row.request for row in measures.of_large_store(large, access)}
     return {name: reads[name] for name in ("listing", "one")} | {
         "create-order": writes.post(large, access, "/orders", writes.NEW_ORDER),
@@ -133,7 +134,7 @@ def _measure_requests(
             home.mkdir()
             running = services.stoa(engine.url, home, workers=workers, secret_key=secret_key)
             service = stack.enter_context(running)
-            served.append((engine, service, _requests(large, Access(app, get_token(service, app)))))
+            served.append((engine, service, requests_of(large, Access(app, get_token(service, app)))))
         time.sleep(IDLE_S)
         idle = [_idle(engine) for engine in engines]
         rows: list[EngineRow] = []

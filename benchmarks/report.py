@@ -40,6 +40,7 @@ TITLES = {
     "deliveries": "Webhook deliveries",
     "pending": "Ten million pending deliveries",
     "engines": "One server and a Citus cluster",
+    "shards": "One server and several shards",
     "sizes": "Bytes of each row",
 }
 

@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.drive import CannotMeasure
 
 _ROOT = Path(__file__).parent.parent
-_START_S, _END_S = 30, 40
+_START_S, _END_S = 120, 40
 
 
 class Memory(msgspec.Struct, frozen=True):

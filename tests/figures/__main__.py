@@ -12,6 +12,7 @@ import click
 
 from tests.figures.app_subscriptions import declare_for_all
 from tests.figures.away import lose_a_worker
+from tests.figures.collections import apply_a_wide_rule
 from tests.figures.failover import fail_over
 from tests.figures.filters import filter_much
 from tests.figures.greedy import crowd_out
@@ -26,7 +27,9 @@ from tests.figures.pages import browse
 from tests.figures.pictures import show_pictures
 from tests.figures.replica import relieve
 from tests.figures.restarts import restart_under_load
-from tests.figures.shards import move_under_writes
+from tests.figures.shard_copies import cut_off_copies
+from tests.figures.shard_faults import fail_over_shard, lose_directory
+from tests.figures.shard_moves import move_under_load
 from tests.figures.slow import loiter
 from tests.figures.soak import soak
 from tests.figures.stops import stop_under_load
@@ -36,6 +39,7 @@ from tests.support.databases import drop_made
 
 Figure = Callable[[Path], Awaitable[bool]]
 ON_CLUSTER = ("away", "growth", "idle", "nodes")
+TOGETHER = {"shards": ("shard-moves", "shard-failover", "shard-failover-source", "directory-away", "shard-copies")}
 
 
 @click.command()
@@ -48,13 +52,16 @@ ON_CLUSTER = ("away", "growth", "idle", "nodes")
     "--seconds",
     default=60,
     show_default=True,
-    help="Duration of overload; replica measures a third of it, greedy, slow and pages a sixth of it at a time, soak thirty times.",
+    help="Duration of overload; replica and directory-away take a third of it, greedy, slow and pages a sixth of it at a time, soak thirty times.",
 )
 @click.option("--nodes", default=12, show_default=True, help="Number of kill -9 of cluster nodes, in turn.")
 @click.option("--spare", default="127.0.0.1:9703", show_default=True, help="The node that growth adds to the cluster.")
 @click.option("--holds", default=100_000, show_default=True, help="Number of orders whose holds end at once.")
 @click.option("--moves", default=20, show_default=True, help="Number of moves of a store between two shards.")
-@click.option("--minutes", default=40, show_default=True, help="Time limit of kills, restarts, stops and holds.")
+@click.option("--cut", default=300, show_default=True, help="Seconds for which shard-copies cuts the replication off.")
+@click.option(
+    "--minutes", default=40, show_default=True, help="Time limit of kills, restarts, stops, holds and shard-moves."
+)
 def figures(
     names: tuple[str, ...],
     workers: int,
@@ -66,11 +73,13 @@ def figures(
     spare: str,
     holds: int,
     moves: int,
+    cut: int,
     minutes: int,
 ) -> None:
     """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
-    pictures, shards, slow, pages, unread, streams, soak; by default these.
+    pictures, collections, shards, slow, pages, unread, streams, soak; by default these.
 
+    shards stands for shard-moves, shard-failover, shard-failover-source, directory-away and shard-copies.
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
     """
     known: dict[str, Figure] = {
@@ -85,10 +94,15 @@ def figures(
         "holds": lambda folder: expire_many(folder, holds, seconds / 2, minutes),
         "moving": move,
         "app-subscriptions": declare_for_all,
-        "shards": lambda folder: move_under_writes(folder, moves),
+        "shard-moves": lambda folder: move_under_load(folder, moves, minutes),
+        "shard-failover": lambda folder: fail_over_shard(folder, "to"),
+        "shard-failover-source": lambda folder: fail_over_shard(folder, "from"),
+        "directory-away": lambda folder: lose_directory(folder, seconds / 3),
+        "shard-copies": lambda folder: cut_off_copies(folder, cut),
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "pictures": lambda folder: show_pictures(folder, seconds / 12),
+        "collections": lambda folder: apply_a_wide_rule(folder, seconds / 4),
         "streams": export_all,
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,
@@ -97,12 +111,13 @@ def figures(
         "idle": lambda folder: look_for_work(folder, seconds / 2),
         "nodes": lambda folder: kill_nodes_under_load(folder, workers, nodes, minutes),
     }
-    if unknown := set(names) - known.keys():
-        raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join(known)}")
+    named = [each for name in names for each in TOGETHER.get(name, (name,))]
+    if unknown := set(named) - known.keys():
+        raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join([*known, *TOGETHER])}")
     signal.signal(signal.SIGTERM, _stop)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    chosen = names or [name for name in known if name not in ON_CLUSTER]
+    chosen = named or [name for name in known if name not in ON_CLUSTER]
     missed = [name for name in chosen if not asyncio.run(_measure(known[name], minutes + 10))]
     if missed:
         click.echo(f"Targets missed: {', '.join(missed)}")

@@ -164,9 +164,9 @@ class Verification(msgspec.Struct):
         return f"{self.acknowledged} writes acknowledged: {faults}, {self.replays_differ} replays differ, {rest}"
 
 
-async def verify(*trades: Trade) -> Verification:
-    """Compare the ledgers of all stores with the database after all writers have finished."""
-    db = await connect(trades[0].account.service.database_url, statement_timeout_ms=0)
+async def verify(*trades: Trade, url: str = "") -> Verification:
+    """Compare the ledgers of all stores with the database after all writers have finished. `url` names their shard."""
+    db = await connect(url or trades[0].account.service.database_url, statement_timeout_ms=0)
     try:
         found = Verification(sum(len(trade.ledger) for trade in trades))
         for trade in trades:

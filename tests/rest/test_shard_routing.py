@@ -150,6 +150,9 @@ async def test_a_known_store_is_served_while_the_directory_is_away(service: Shar
         await asyncio.sleep(TTL_S)
         assert (await shop.client.get("/products")).status_code == 200
         assert (await shop.client.post("/customers", json={"email": "ada@example.com"})).status_code == 201
+        ready = await shop.service.get("/ready")  # or a proxy would take the process out
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "directory": "no database"})
+        assert (await shop.service.get("/ready?deep")).status_code == 503
     finally:
         directory._closed = False  # pyright: ignore[reportPrivateUsage]
 

@@ -56,6 +56,9 @@ async def test_a_shard_has_the_rows_of_global_tables(fleet: Fleet, by: Operator)
                 pass
             while not await db.fetch("SELECT id FROM apps WHERE id = $1", app.app_id):
                 pass
+            # A change that the directory forgets is on the standby of the shard, too.
+            own = "subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            assert (await db.fetch(f"SELECT subsynccommit FROM pg_subscription WHERE {own}"))[0][0] == "on"
             published = set(await subscriptions.PUBLISHED.all(by.db, PUBLICATION))
             assert published == set(await global_tables(db))
             assert {"stores", "apps", "accounts", "tokens", "shards"} <= published

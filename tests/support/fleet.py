@@ -33,13 +33,13 @@ from tests.support.shops import Shop, open_shop, operator_of
 FENCING = "stoa tests fencing"  # a move waits for sessions whose name does not end like this
 
 
-def replicating_server(folder: Path) -> EmbeddedPostgres:
+def replicating_server(folder: Path, *, durable: bool = False) -> EmbeddedPostgres:
     """An embedded server, with the migrated database `stoa`, that can replicate."""
     copy_migrated(folder)
     let_replicate(folder)
     with (folder / "data/postgresql.auto.conf").open("a") as settings:
         settings.write("max_sync_workers_per_subscription = 6\n")
-    return EmbeddedPostgres(folder, durable=False)
+    return EmbeddedPostgres(folder, durable=durable)
 
 
 async def copied_database(server: str, name: str, template: str = "stoa") -> str:
@@ -85,10 +85,11 @@ class Fleet:
         return shop
 
     def ask(self, shop: Shop, target: str, source: str = "", *, grace_s: float = 0.0) -> Ask:
+        return self.ask_for(shop.store.handle, target, source, grace_s=grace_s)
+
+    def ask_for(self, handle: str, target: str, source: str = "", *, grace_s: float = 0.0) -> Ask:
         actor, request_id = "operator:tests", "req_tests"
-        return Ask(
-            shop.store.handle, self.shards[source], self.shards[target], self.directory, actor, request_id, grace_s
-        )
+        return Ask(handle, self.shards[source], self.shards[target], self.directory, actor, request_id, grace_s)
 
     async def move(self, shop: Shop, target: str, source: str = "") -> None:
         assert await moving.move(self.ask(shop, target, source)) is not None
@@ -111,16 +112,21 @@ class Fleet:
 
     async def contents(self, shard: str, shop: Shop) -> dict[str, tuple[int, int]]:
         """The number of rows of the store in each table, and a digest of them."""
-        found: dict[str, tuple[int, int]] = {}
         async with self.connection(shard) as db:
-            for table in await moved_tables(db):
-                [row] = await db.fetch(
-                    f"""SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)::text FROM {table.name} t
-                         WHERE store_id = $1""",
-                    shop.store_id,
-                )
-                found[table.name] = row[0], int(row[1])
-        return found
+            return await contents_of(db, shop.store_id)
+
+
+async def contents_of(db: Connection, store_id: int) -> dict[str, tuple[int, int]]:
+    """The number of rows of a store in each table that moves with it, and a digest of them."""
+    found: dict[str, tuple[int, int]] = {}
+    for table in await moved_tables(db):
+        [row] = await db.fetch(
+            f"""SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)::text FROM {table.name} t
+                 WHERE store_id = $1""",
+            store_id,
+        )
+        found[table.name] = row[0], int(row[1])
+    return found
 
 
 class Acknowledged(msgspec.Struct):

@@ -40,11 +40,11 @@ class Readiness:
             version = await migrate.version(self._database)
         except Unavailable as error:
             structlog.get_logger().warning("the database is unavailable", **cause(error))
-            return ReadinessResponse(503, {"status": "no database"}, 1)
+            return await self._without_directory("no database")
         if version < migrate.LATEST:
             return ReadinessResponse(503, {"status": "schema is behind", "schema": version, "needs": migrate.LATEST}, 5)
         if not await self._writes():
-            return ReadinessResponse(503, {"status": "the database does not accept writes"}, 1)
+            return await self._without_directory("the database does not accept writes")
         return ReadinessResponse(200, {"status": "ready", "schema": version})
 
     async def check_deeply(self) -> ReadinessResponse:
@@ -61,9 +61,19 @@ class Readiness:
         found = self._problems
         return ReadinessResponse(503, {"status": "degraded", "problems": found}, 5) if found else response
 
+    async def _without_directory(self, problem: str) -> ReadinessResponse:
+        """While a shard answers, its stores are served, and a proxy must not take this process out."""
+        shards = self._databases_of_shards()
+        if self._shards is not None and (await self._shards.fan_out(migrate.version, of=shards)).answers:
+            return ReadinessResponse(200, {"status": "ready", "directory": problem})
+        return ReadinessResponse(503, {"status": problem}, 1)
+
+    def _databases_of_shards(self) -> dict[str, Database]:
+        return {name: each for name, each in self._shards.databases.items() if name} if self._shards else {}
+
     async def _problems_of_shards(self) -> dict[str, Any]:
         """What is wrong with each shard, by its name. A shard that is away costs its stores 503s, and no others."""
-        shards = {name: each for name, each in self._shards.databases.items() if name} if self._shards else {}
+        shards = self._databases_of_shards()
         if self._shards is None or not shards:
             return {}
         versions = await self._shards.fan_out(migrate.version, of=shards)

@@ -104,13 +104,17 @@ async def create_slot(source: Connection, slot: str) -> None:
 
 
 async def subscribe(target: Connection, source_url: str, publication: str, slot: str) -> None:
-    """Create the subscription, which has the name of the publication and begins with a copy of the tables."""
+    """Create the subscription, which has the name of the publication and begins with a copy of the tables.
+
+    The source forgets a change as soon as the target confirms it. By default, the target does so before its standby has the
+    change, and a failover would lose it.
+    """
     if await has_subscription(target, publication):
         return
     try:
         await target.execute(
             f"""CREATE SUBSCRIPTION {publication} CONNECTION {literal(source_url)} PUBLICATION {publication}
-                WITH (create_slot = false, slot_name = {literal(slot)}, streaming = on)"""
+                WITH (create_slot = false, slot_name = {literal(slot)}, streaming = on, synchronous_commit = on)"""
         )
     except PostgresError as error:
         raise ShardRefused(

@@ -19,15 +19,18 @@ from stoa.db.pool import FENCING
 from stoa.db.query import Command, Executor, Query
 from stoa.events.notify import NOTIFIER_NAME
 from stoa.shards import subscriptions
-from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move
+from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move, follow_apps
 from stoa.shards.registry import SESSION_NAME, ShardRefused
 from stoa.shards.tables import raise_ids
 from stoa.webhooks.delivery.queries import LISTENER_NAME
 
 _NEAR_S = 0.3  # a change arrives at the target within this time before the store is fenced
 _AWAY_S = 60.0  # without a subscriber, until an operator has to look
-_LOCK_MS = 1_000  # writes queue behind a lock that waits
-_REPLAY_S = 1.5  # and then the store is opened again, and another try follows
+_LOCK_MS = 600  # writes queue behind a lock that waits
+_REPLAY_S = 1.5  # of one look whether the target catches up, while nobody waits for it
+# From the beginning of a pause until the last write is replayed. Otherwise the store is opened again, and another try follows. The
+# rest of the switch takes a few round trips, so no pause is longer than a second.
+_MOST_S = 0.8
 _TRIES = 20
 _PAUSE_S = (0.5, 2.0)
 _POLL_S = 0.002
@@ -98,7 +101,7 @@ async def switch(sides: Sides, move: Move, slot: str, meanwhile: Callable[[], Aw
             return
         await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 - jitter
     raise ShardRefused(
-        f"the store could not be fenced in {_TRIES} tries, because a transaction of it runs for more than a second, or "
+        f"the store could not be fenced in {_TRIES} tries, because its transactions run for more than half a second, or "
         "the target replays too slowly; it is served as before. Run this again"
     )
 
@@ -147,11 +150,11 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     await did("fenced")
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
     if not await _holds(sides.fence):
-        await set_residence(sides.source, move.store_id, here=True)
+        await _open_source(sides, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
-    if not await _replayed(sides.target, move, token, _REPLAY_S):
-        await set_residence(sides.source, move.store_id, here=True)
+    if not await _replayed(sides.target, move, token, started + _MOST_S - time.monotonic()):
+        await _open_source(sides, move)
         await _release(sides.fence)
         return False
     await did("replayed")
@@ -166,6 +169,12 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     await NOTE_PAUSE.run(sides.directory, move.id, round(1000 * (time.monotonic() - started)))
     await did("opened")
     return True
+
+
+async def _open_source(sides: Sides, move: Move) -> None:
+    """Serve the store at the source again. What its apps changed while it was closed follows."""
+    await set_residence(sides.source, move.store_id, here=True)
+    await follow_apps(sides.directory, move.store_id)
 
 
 async def _holds(fence: Connection) -> bool:
@@ -197,5 +206,5 @@ async def reopen(sides: Sides, move: Move) -> None:
     """Serve the store at the source again, after the last process that fenced it is gone."""
     await sides.fence.execute("BEGIN")
     await LOCK.one(sides.fence, move.store_id)
-    await set_residence(sides.source, move.store_id, here=True)
+    await _open_source(sides, move)
     await sides.fence.execute("ROLLBACK")
