@@ -95,7 +95,8 @@ test-citus: $(VENV)/.dev ## run every test that uses the database on a Citus clu
 
 # Tests that need nothing but a store and its database, which is a shard here; the directory is another one.
 SHARDED := tests/customers/test_lists.py tests/customers/test_profiles.py tests/customers/test_addresses.py \
-  tests/inventory/test_adjust_inventory.py tests/orders/test_place_orders.py tests/products/test_change_products.py
+  tests/inventory/test_adjust_inventory.py tests/orders/test_place_orders.py tests/products/test_change_products.py \
+  tests/access/test_reinstall.py
 test-shards: $(VENV)/.dev ## run the tests of some slices with the stores in a shard, to which global tables are replicated
 	@TEST_SHARDS=1 $(PYTEST) -n $(JOBS) --timeout 300 $(if $(ARGS),$(ARGS),$(SHARDED))
 

@@ -34,7 +34,7 @@ from tests.support.databases import (
     migrated_database,
     on_cluster,
 )
-from tests.support.shops import Shop, open_shop
+from tests.support.shops import Shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
@@ -210,9 +210,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 async def _open(application: Application, db: Database) -> Shop:
-    if sharded.is_on():
-        return await sharded.Sharded(application, application.database, db).open_shop()
-    return await open_shop(application, db)
+    return await sharded.open_shop_of_run(application, db)
 
 
 @pytest.fixture

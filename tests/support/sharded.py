@@ -201,3 +201,17 @@ async def _until(db: Connection, sql: str) -> None:
 
 def is_on() -> bool:
     return RUN in os.environ
+
+
+async def open_shop_of_run(application: Application, db: Database) -> Shop:
+    """A new store where the stores of this run are: in the shard `db`, or in the only database."""
+    if not is_on():
+        return await open_shop(application, db)
+    await application.shards.look()
+    return await Sharded(application, application.database, db).open_shop()
+
+
+def url_of_stores(directory_url: str) -> str:
+    """The database of the stores of this run, of which a test knows the settings of the service."""
+    database = directory_url.partition("?")[0].rsplit("/", 1)[1]
+    return sibling(directory_url, f"{database}_{NAME}") if is_on() else directory_url

@@ -18,6 +18,7 @@ from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
 from stoa.webhooks.http.message import new_secret
 from stoa.webhooks.http.resolver import Resolve
+from tests.support.sharded import url_of_stores
 from tests.support.shops import Shop
 
 QUICK = DeliveryConfig(
@@ -54,8 +55,9 @@ async def working(
 ) -> AsyncGenerator[DeliveryWorker]:
     """Run a delivery worker in this process until the block ends."""
     observed: list[SentAttempt] = [] if seen is None else seen
-    pools = open_pools(settings.database_url)
-    allowing = with_loopback(settings)
+    here = msgspec.structs.replace(settings, database_url=url_of_stores(settings.database_url))
+    pools = open_pools(here.database_url)
+    allowing = with_loopback(here)
     worker = DeliveryWorker(pools.durable, pools.relaxed, allowing, config, observe=observed.append)
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop))
