@@ -38,6 +38,7 @@ WRITE_ROWS = (
     "create-order",
     "create-order-locations",
     "historical-orders",
+    "pay-order",
     "unasked-order",
     "hot-order",
 )
@@ -140,7 +141,7 @@ def take_turns(
         load = plan.load if number else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
         run = Round(
             drive_http(ours.origin, measure.request, load),
-            drive_database(dsn, measure.limit, folder, load),
+            drive_database(dsn, measure.limit, folder, load) if measure.limit else None,
             drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
             drive_http(ours.origin, like.request, load) if like else None,
         )
@@ -173,8 +174,8 @@ class Running(msgspec.Struct, frozen=True):
         return measures.of_trade(self.prepared.large, self.prepared.trade, self.access, baseline=baseline)
 
     def writes(self, *, baseline: bool) -> list[Measure]:
-        large, places = self.prepared.large, self.prepared.places
-        return asyncio.run(writes.of_store(self.settings, large, places, self.access, baseline=baseline))
+        large, places, trade = self.prepared.large, self.prepared.places, self.prepared.trade
+        return asyncio.run(writes.of_store(self.settings, large, places, trade, self.access, baseline=baseline))
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class Measure(msgspec.Struct, frozen=True):
     name: str
     title: str
     request: Request
-    limit: Script
+    limit: Script | None  # none if pgbench cannot repeat the statements
     baseline: Request | None = None
     wanted: Wanted = Wanted()
 

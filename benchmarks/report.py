@@ -50,8 +50,8 @@ def _rows(results: Results) -> list[list[str]]:
         [
             f"{row.name}: {row.title}",
             *_figures(row.ours),
-            f"{row.limit.per_second:,.0f}",
-            f"{row.of_limit:.0%}",
+            f"{row.limit.per_second:,.0f}" if row.limit else "-",
+            f"{row.of_limit:.0%}" if row.of_limit is not None else "-",
             *(_figures(row.baseline) if row.baseline else ["-", "-", "-"]),
             f"{row.of_baseline:.1f}" if row.of_baseline is not None else "-",
         ]

@@ -22,7 +22,7 @@ class Round(msgspec.Struct, frozen=True):
     """One run of each side, shortly after each other."""
 
     ours: Figures
-    limit: Figures
+    limit: Figures | None
     baseline: Figures | None
     like: Figures | None
 
@@ -38,23 +38,24 @@ class Row(msgspec.Struct, frozen=True):
     title: str
     wanted: Wanted
     ours: Figures
-    limit: Figures
+    limit: Figures | None
     baseline: Figures | None
-    of_limit: float
+    of_limit: float | None
     of_baseline: float | None
     of_like: float | None
 
 
 def row_of(measure: Measure, rounds: list[Round]) -> Row:
+    limits = [run.limit for run in rounds if run.limit]
     baselines = [run.baseline for run in rounds if run.baseline]
     return Row(
         measure.name,
         measure.title,
         measure.wanted,
         median([run.ours for run in rounds]),
-        median([run.limit for run in rounds]),
+        median(limits) if limits else None,
         median(baselines) if baselines else None,
-        _ratio([(run.ours, run.limit) for run in rounds]) or 0,
+        _ratio([(run.ours, run.limit) for run in rounds]),
         _ratio([(run.ours, run.baseline) for run in rounds]),
         _ratio([(run.ours, run.like) for run in rounds]),
     )
@@ -137,7 +138,7 @@ def marks_of(
     found: list[Mark] = []
     for row in rows:
         wanted = row.wanted
-        if wanted.of_limit is not None:
+        if wanted.of_limit is not None and row.of_limit is not None:
             target = _at_least(f"{wanted.of_limit:.0%}", wanted.aim_of_limit, "{:.0%}")
             met = row.of_limit >= wanted.of_limit
             found.append(Mark(f"{row.name}, share of its limit", f"{row.of_limit:.0%}", target, met))

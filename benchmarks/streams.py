@@ -28,16 +28,12 @@ def measure(
     path = f"/stores/{store.handle}{PREFIX}/orders"
     for number in range(rounds + 1):  # the first is a warm-up
         seconds = load.seconds if number else 2.0
-        run = Round(
-            _stream(service.origin, path, access.token, trade.orders, seconds),
-            _copy(dsn, store, trade, seconds),
-            None,
-            None,
-        )
+        ours = _stream(service.origin, path, access.token, trade.orders, seconds)
+        copied = _copy(dsn, store, trade, seconds)
         if number:
-            found.append(run)
+            found.append(Round(ours, copied, None, None))
             console.print(
-                f"{'stream':14} round {number}: stoa {run.ours.per_second:,.0f}/s | COPY {run.limit.per_second:,.0f}/s"
+                f"{'stream':14} round {number}: stoa {ours.per_second:,.0f}/s | COPY {copied.per_second:,.0f}/s"
             )
     like = of_trade(store, trade, access, baseline=False)[0]
     title = f"rows of a stream of {trade.orders:,} orders to one client, compared with COPY"

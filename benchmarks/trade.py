@@ -64,10 +64,13 @@ SELECT $1, o.id, (l ->> 'id')::bigint, (l ->> 'variant_id')::bigint, l ->> 'sku'
 
 
 class Trade(msgspec.Struct, frozen=True):
-    """The numbers of customers and orders in the store."""
+    """The numbers of customers and orders in the store, and the ids of the copies. The orders have the customers in turn."""
 
     customers: int
     orders: int
+    first_order: int
+    last_order: int
+    first_customer: int
 
 
 async def load(db: Connection, settings: Settings, store: Loaded, app: NewSecret, *, million: bool = False) -> Trade:
@@ -92,7 +95,7 @@ async def load(db: Connection, settings: Settings, store: Loaded, app: NewSecret
     for resource, count in (("customers", CUSTOMERS), ("orders", orders)):
         counted = "INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, $2, $3)"
         await db.execute(counted, store.store_id, resource, count)
-    return Trade(CUSTOMERS + _TEMPLATES, orders + _TEMPLATES)
+    return Trade(CUSTOMERS + _TEMPLATES, orders + _TEMPLATES, first_order, first_order + orders - 1, first_customer)
 
 
 async def _reserve_ids(db: Connection, sequence: str, count: int) -> int:

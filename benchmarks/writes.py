@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import msgspec
+
 from benchmarks.catalog import Loaded
 from benchmarks.drive import NUMBER, CannotMeasure, Request
 from benchmarks.measures import Access, Measure, Wanted
 from benchmarks.recording import FIRST_NEW_ID, as_transaction, record
-from benchmarks.trade import ADDRESS
+from benchmarks.trade import ADDRESS, Trade
 from stoa.db.connection import Connection, connect
 from stoa.rest.dispatch import PREFIX
 from stoa.settings import Settings
@@ -70,6 +72,10 @@ ADJUSTMENT: dict[str, Any] = {
 }
 
 
+# A status is set once; any order takes a further payment.
+PAYMENT: dict[str, Any] = {"payment": {"amount": "0.01", "method": "card", "external_id": f"pay-{NUMBER}"}}
+
+
 async def prepare(db: Connection, store: Loaded, *, baseline: bool) -> None:
     """Give the store endless stock and new ids; refuses a server that would lose acknowledged writes."""
     await _check_durability(db)
@@ -78,7 +84,7 @@ async def prepare(db: Connection, store: Loaded, *, baseline: bool) -> None:
 
 
 async def of_store(
-    settings: Settings, store: Loaded, places: Loaded, access: Access, *, baseline: bool = True
+    settings: Settings, store: Loaded, places: Loaded, trade: Trade, access: Access, *, baseline: bool = True
 ) -> list[Measure]:
     """The rows that write to the store, and to the one with several locations; each transaction is durable before its response."""
     db = await connect(settings.database_url, statement_timeout_ms=0)
@@ -100,6 +106,7 @@ async def of_store(
     hot = post(store, access, "/orders", same, "hot")
     placed = post(places, access, "/orders", NEW_ORDER)
     moved = post(store, access, "/orders", OLD_ORDERS, "moved")
+    paid = pay(store, trade, access)
     return [
         Measure(
             "create-product",
@@ -135,8 +142,15 @@ async def of_store(
             "historical-orders",
             f"{MOVED} historical orders with three line items in one call, their events excepted",
             moved,
-            as_transaction(await record(settings, moved), *_chosen(store)),
+            None,  # its arguments are too long for pgbench
             wanted=Wanted(like="create-order", of_like=10 / MOVED),  # ten times as many orders
+        ),
+        Measure(
+            "pay-order",
+            f"a payment for one of {trade.orders:,} orders, its customer, timeline, events and key",
+            paid,
+            as_transaction(await record(settings, paid), *any_order(trade)),
+            wanted=Wanted(of_limit=0.5),
         ),
         Measure(
             "unasked-order",
@@ -167,6 +181,23 @@ def post(store: Loaded, access: Access, path: str, body: dict[str, Any], name: s
         },
         body=json.dumps(body),
     )
+
+
+def pay(store: Loaded, trade: Trade, access: Access) -> Request:
+    request = post(store, access, "/orders/%d/status", PAYMENT, "pay")
+    return msgspec.structs.replace(request, method="PUT", first_id=trade.first_order, last_id=trade.last_order)
+
+
+def any_order(trade: Trade) -> tuple[dict[str, str], list[str]]:
+    """The replacements for the ids of an order and its customer: in the list of ids to lock, and in the row to change."""
+    order, customer = trade.first_order, trade.first_customer
+    varied = {f'{{"{order}"}}': """'{"' || :d::text || '"}'"""}
+    for name, first, expression in (
+        ("id", order, ":d"),
+        ("customer_id", customer, f"(:d::bigint + {customer - order})"),
+    ):
+        varied[f'\\"{name}\\":{first},'] = f"""'\\"{name}\\":' || {expression}::text || ','"""
+    return varied, [f"\\set d random({order}, {trade.last_order})"]
 
 
 def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:

@@ -50,6 +50,7 @@ ONE_SERVICE = (
     "generated",
     "shards",
     "typescript",
+    "upgrades",
 )  # of these, one process runs the whole folder
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.

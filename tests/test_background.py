@@ -124,6 +124,7 @@ def test_without_a_mail_server_nothing_is_sent_by_email() -> None:
         "pictures",
         "unused pictures",
         "pictures of erased stores",
+        "shard messages",
     ]
     sending = Settings(smtp_url="smtp://mail.example.com", mail_from="shop@example.com")
     assert duties_of(sending) == [duty for duty in DUTIES if duty.where != "shard"]

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from stoa.access.contract import StoreInShard
-from stoa.access.grants import install
 from stoa.accounts.ownership import LIVE
 from stoa.accounts.queries import SET_STORE_ROLE
 from stoa.background import RECEIVERS, duties_of
@@ -17,8 +15,8 @@ from stoa.settings import Settings
 from stoa.webhooks.delivery.queries import LEASE_LANES
 from tests.support.people import User, create_user
 from tests.support.receivers import Receiver
-from tests.support.sharded import NAME, Sharded, caught_up, eventually, sharded
-from tests.support.shops import SHIRT, Shop, operator_of
+from tests.support.sharded import Sharded, caught_up, eventually, sharded
+from tests.support.shops import SHIRT, Shop
 from tests.webhooks.workers import create_product, subscribe, working
 
 pytestmark = pytest.mark.not_on_cluster("a service has either shards or a cluster")
@@ -109,6 +107,7 @@ def test_a_shard_has_the_duties_of_its_stores(settings: Settings) -> None:
         "pictures",
         "unused pictures",
         "directory messages",
+        "shard messages",
     ]
     assert "directory messages" not in [duty.name for duty in duties_of(sending)]
 
@@ -131,17 +130,6 @@ async def test_a_location_is_added_in_the_shard_and_published_by_the_directory(
     await collect(service.shard, service.directory, RECEIVERS)
     [[published]] = await service.directory.fetch("SELECT locations FROM stores WHERE id = $1", shop.store_id)
     assert "annex" in published
-
-
-async def test_what_is_not_possible_in_a_shard_is_refused(service: Sharded, shop: Shop, owner: User) -> None:
-    by = operator_of(service.directory, service.application.settings)
-    with pytest.raises(StoreInShard, match=NAME):
-        await install(by, shop.client_id, shop.store.handle, ["products:read"])
-    await owner.open(f"/portal/stores/{shop.store.handle}/settings")
-    fields = {"name": "Renamed", "timezone": "UTC", "locale": "en-US"}
-    await owner.submit(f"/portal/stores/{shop.store.handle}/settings", fields)
-    [[name]] = await service.directory.fetch("SELECT name FROM stores WHERE id = $1", shop.store_id)
-    assert name == "A shop"
 
 
 async def test_a_store_is_erased_in_its_shard_before_it_is_deleted(service: Sharded, shop: Shop) -> None:

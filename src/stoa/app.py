@@ -18,6 +18,8 @@ from stoa.access.installations import routes as installation_routes
 from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
 from stoa.app_file.endpoint import routes as app_file_routes
+from stoa.background import RECEIVERS
+from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.db.shards import Shards
@@ -120,10 +122,11 @@ class Application:
         }
         self._sampler = Sampler("web", pools, gauges, self._unsent, self.replica, self.shards)
         tokens = oauth_routes(self.database, self.access, settings, self.shards)
-        portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards)
+        hand_over = partial(collect, directory=self.database, receivers=RECEIVERS)
+        portal = portal_routes(self.database, settings, uploads, self._notifiers, self.shards, hand_over)
         installations = [
             *installation_routes(self.database, settings, self.shards),
-            *app_file_routes(self.database, settings),
+            *app_file_routes(self.database, settings, self.shards),
         ]
         documentation = documentation_routes(settings.public_url, SampleStore(self.database))
         received = receiver.routes(self.database, settings)
@@ -284,7 +287,7 @@ class Application:
                     sends, workers = bool(self.settings.smtp_url), self.settings.workers
                     self._tasks += [
                         asyncio.create_task(self._sampler.run()),
-                        asyncio.create_task(measure_forever(self.database, sends=sends, workers=workers)),
+                        asyncio.create_task(measure_forever(self.shards, sends=sends, workers=workers)),
                     ]
                     if self.replica is not None:
                         self._tasks.append(asyncio.create_task(measure_replica_forever(self.replica)))

@@ -11,10 +11,15 @@ from typing import Literal
 
 import msgspec
 
+from stoa.access.app_changes import APP_CHANGED
+from stoa.access.audit import ENTRY, receive_entry
 from stoa.access.operator import Operator
+from stoa.accounts.install_requests import ANSWERED, receive_answer
+from stoa.accounts.ownership import NEW_SCOPES, grant_in_shard
 from stoa.accounts.reset_requests import answer_reset_requests
 from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
+from stoa.db.shard_outbox import ReceiveForShard, ReceiveForStore, receive_for_shard, receive_for_stores
 from stoa.ids import new_id
 from stoa.inventory.locations import LOCATIONS, receive_locations
 from stoa.loops import beside, log_failure, repeat
@@ -30,6 +35,7 @@ from stoa.products.collection_rollout import NAME as COLLECTIONS
 from stoa.products.collection_rollout import apply_collections
 from stoa.settings import Settings
 from stoa.store_data.store_erasure import ERASED, receive_erasure
+from stoa.webhooks.app_rollout import NOT_REACHED, receive_app_change, receive_not_reached, roll_out
 from stoa.webhooks.app_subscription_rollout import apply_app_subscriptions
 from stoa.webhooks.delivery.lane_runner import Trace
 from stoa.webhooks.delivery.queries import APPLICATION_NAME
@@ -40,7 +46,13 @@ from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
 RETRY_S = 2.0  # before a lasting duty that failed starts again
 _STATEMENT_MS = 30_000
 _DURABLE, _RELAXED = 3, 8
-RECEIVERS = {NEWS: receive_news, LOCATIONS: receive_locations, ERASED: receive_erasure}
+RECEIVERS = {
+    NEWS: receive_news,
+    LOCATIONS: receive_locations,
+    ERASED: receive_erasure,
+    ANSWERED: receive_answer,
+    NOT_REACHED: receive_not_reached,
+}
 CONNECTIONS = _DURABLE + _RELAXED + LISTENING
 
 
@@ -142,6 +154,26 @@ async def _collect(work: Work) -> None:
             pass
 
 
+def store_receivers(settings: Settings) -> dict[str, ReceiveForStore]:
+    """The receivers of messages to one store, by kind."""
+    return {ENTRY: receive_entry, APP_CHANGED: partial(receive_app_change, settings)}
+
+
+def shard_receivers(settings: Settings) -> dict[str, ReceiveForShard]:
+    """The receivers of messages to all stores of a shard, by kind."""
+    return {APP_CHANGED: partial(roll_out, settings), NEW_SCOPES: partial(grant_in_shard, settings)}
+
+
+async def _receive(work: Work) -> None:
+    here, directory = work.pools.durable, work.directory or work.pools.durable
+    if not here.fenced:
+        return  # a service without shards
+    await receive_for_stores(here, directory, store_receivers(work.settings))
+    if work.directory is not None:
+        while await receive_for_shard(here, directory, shard_receivers(work.settings)):
+            pass
+
+
 DUTIES = (
     Duty("webhook deliveries", _deliver),
     Duty("email", _send_mails, sends_mail=True, where="directory"),
@@ -154,6 +186,7 @@ DUTIES = (
     Duty(UNUSED_PICTURES, _remove_unused_pictures, every=3600.0),
     Duty(OF_ERASED_STORES, _remove_pictures_of_erased_stores, every=3600.0, where="directory"),
     Duty("directory messages", _collect, every=1.0, where="shard"),
+    Duty("shard messages", _receive, every=1.0),
 )
 
 

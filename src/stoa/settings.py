@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(
             ge=1,
-            description="Days after which a picture that no product shows is removed; a backup older than this may refer to removed files.",
+            description="Days after which a picture that nothing shows any more is removed; a backup older than this may refer to removed files.",
         ),
     ] = 7
     database_url: Annotated[

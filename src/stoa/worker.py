@@ -99,12 +99,13 @@ async def _deliver(settings: Settings, stop: asyncio.Event) -> None:
     trace = tracing.deliveries(pools.relaxed) if tracing is not None else None
     sampler = Sampler("deliveries", {"durable": pools.durable, "relaxed": pools.relaxed})
     try:
-        async with beside(sampler.run(), measure_forever(pools.durable, sends=bool(settings.smtp_url))):
+        async with beside(sampler.run(), measure_forever(shards, sends=bool(settings.smtp_url), look=True)):
             await asyncio.gather(
                 run_duties(Work(settings, pools, stop, count_attempt, trace)),
                 run_in_shards(shards, stop, partial(_deliver_in_shard, settings, pools.durable, tracing), pools.fence),
             )
     finally:
+        await shards.close()
         await pools.close()
     if tracing is not None:
         await asyncio.to_thread(tracing.close)

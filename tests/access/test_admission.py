@@ -163,10 +163,13 @@ async def test_an_app_that_is_not_installed_is_refused(
 async def test_an_expired_token_is_refused_the_moment_it_expires(
     admission: Admission, db: Database, settings: Settings, tenant: Tenant
 ) -> None:
-    token = new_access_token()
-    digest = keyed_hash(secret_key(settings), token)
-    await INSERT_TOKENS.one(db, [digest], [tenant.secret.app_id], [None], [None], 0.3)
-    await admission.caller(tenant.store, token)
+    while True:  # on a busy machine, a token may expire before it is used once
+        token = new_access_token()
+        digest = keyed_hash(secret_key(settings), token)
+        await INSERT_TOKENS.one(db, [digest], [tenant.secret.app_id], [None], [None], 0.3)
+        with suppress(ExpiredToken):
+            await admission.caller(tenant.store, token)
+            break
     await asyncio.sleep(0.31)
     assert await refusal_of(admission, tenant, token) is ExpiredToken
 

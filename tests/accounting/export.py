@@ -42,6 +42,7 @@ class Posting:
 @dataclass
 class Books:
     postings: list[Posting]
+    restocked: Counter[tuple[str, str]]  # the units that came back to each location, by the ledger
 
     @property
     def differences(self) -> list[str]:
@@ -58,6 +59,9 @@ class Books:
                 for place, (left, reserved) in posting.stock.items():
                     before = found.get(place, (0, 0))
                     found[place] = before[0] + left, before[1] + reserved
+        for place, units in self.restocked.items():
+            left, reserved = found.get(place, (0, 0))
+            found[place] = left - units, reserved
         return found
 
     def received_from(self, customer_id: int) -> tuple[int, Decimal]:
@@ -67,16 +71,21 @@ class Books:
 
 
 async def export(client: httpx.AsyncClient) -> Books:
-    return Books([posting_of(order) async for order in orders_of(client)])
+    postings = [posting_of(order) async for order in rows_of(client, "/orders")]
+    restocked: Counter[tuple[str, str]] = Counter()
+    async for entry in rows_of(client, "/products/inventory/adjustments"):
+        if entry["kind"] == "restock" and entry["order_id"] is not None:
+            restocked[entry["sku"], entry["location"]] += entry["delta_on_hand"]
+    return Books(postings, restocked)
 
 
-async def orders_of(client: httpx.AsyncClient) -> AsyncIterator[Document]:
-    """Every order of the store, page by page."""
+async def rows_of(client: httpx.AsyncClient, path: str) -> AsyncIterator[Document]:
+    """Every row of a list, page by page."""
     cursor = ""
     while True:
-        page = (await client.get("/orders", params={"limit": 250} | ({"cursor": cursor} if cursor else {}))).json()
-        for order in page["data"]:
-            yield order
+        page = (await client.get(path, params={"limit": 250} | ({"cursor": cursor} if cursor else {}))).json()
+        for row in page["data"]:
+            yield row
         cursor = page["meta"]["next_cursor"]
         if not cursor:
             return

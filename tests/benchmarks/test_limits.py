@@ -16,11 +16,13 @@ def test_every_parameter_of_a_statement_is_replaced_by_its_value() -> None:
 
 def test_no_parameter_is_left_in_a_limit() -> None:
     for measure in measures.of_large_store(STORE, ACCESS) + measures.of_million_store(STORE, ACCESS):
+        assert measure.limit is not None
         assert "$" not in measure.limit.text, measure.name
 
 
 def test_the_limit_of_a_listing_is_not_lowered_by_quoting_of_arrays() -> None:
     listing = next(m for m in measures.of_large_store(STORE, ACCESS) if m.name == "listing")
+    assert listing.limit is not None
     assert listing.limit.text.count("string_agg(doc, ',')") == 1
     assert "array_agg(doc" not in listing.limit.text
     assert "convert_to" not in listing.limit.text

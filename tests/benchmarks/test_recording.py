@@ -9,6 +9,7 @@ import pytest
 from benchmarks.catalog import Loaded
 from benchmarks.drive import NUMBER, Request, Script
 from benchmarks.measures import Access
+from benchmarks.trade import Trade
 from tests.conftest import SECRET_KEY
 from tests.support.service import migrated_database
 from tests.support.shops import Shop, open_shop
@@ -57,7 +58,11 @@ async def recorded_shop(worker_id: str) -> AsyncIterator[Shop]:
 
 def request_of(shop: Shop, path: str, body: dict[str, object], first_id: int = 1, last_id: int = 1) -> Request:
     store = Loaded(shop.store_id, shop.store.handle, first_id, last_id)
-    return writes.post(store, Access(NewSecret(shop.app_id, shop.client_id, ""), shop.token), path, body)
+    return writes.post(store, access_to(shop), path, body)
+
+
+def access_to(shop: Shop) -> Access:
+    return Access(NewSecret(shop.app_id, shop.client_id, ""), shop.token)
 
 
 async def counts(shop: Shop) -> dict[str, int]:
@@ -162,3 +167,33 @@ async def test_a_repeated_order_has_its_own_number_and_stock(recorded_shop: Shop
     assert [tuple(row) for row in rows] == [
         ("SKU-900-1", 2 * (TIMES + 1)), ("SKU-901-1", TIMES + 1), ("SKU-902-1", TIMES + 1),
     ]  # fmt: skip
+
+
+async def test_a_repeated_payment_changes_other_orders_and_customers(recorded_shop: Shop, tmp_path: Path) -> None:
+    customers: list[int] = []
+    orders: list[int] = []
+    for n in range(30):
+        new = await recorded_shop.client.post("/customers", json={"email": f"payer-{n}@example.com"})
+        customers.append(new.json()["data"]["id"])
+    for customer in customers:
+        line = {"name": "Gift", "unit_price": "9.00", "quantity": 1}
+        body = {"customer_id": customer, "line_items": [line]}
+        placed = await recorded_shop.client.post("/orders", json=body)
+        orders.append(placed.json()["data"]["id"])
+    assert (customers, orders) == tuple([*range(each[0], each[0] + 30)] for each in (customers, orders))
+    trade = Trade(30, 30, orders[0], orders[-1], customers[0])
+    store = Loaded(recorded_shop.store_id, recorded_shop.store.handle, 1, 1)
+    recorded = await recording.record(
+        recorded_shop.application.settings, writes.pay(store, trade, access_to(recorded_shop))
+    )
+    written = await repeat(recorded_shop, recording.as_transaction(recorded, *writes.any_order(trade)), tmp_path)
+    assert written == {"events": 2 * TIMES, "idempotency_keys": TIMES}
+    for table, ids in (("orders", orders), ("customers", customers)):
+        rows = await recorded_shop.db.fetch(
+            f"SELECT count(*), sum(version - {1 if table == 'orders' else 2})::bigint FROM {table} WHERE store_id = $1 AND id = ANY ($2) AND version > {1 if table == 'orders' else 2}",
+            recorded_shop.store_id,
+            ids,
+        )
+        changed, times = rows[0]
+        assert changed > 1
+        assert times == TIMES + 1

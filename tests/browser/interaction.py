@@ -1,8 +1,19 @@
-"""Two ways to use a page with the same interface: a pointer, and only the keyboard."""
+"""Two ways to use a page with the same interface, a pointer and only the keyboard, and the number of clicks of a story."""
 
 from playwright.async_api import Locator, Page, expect
 
 _MAX_TABS = 200
+
+
+class Clicks:
+    """Counts the clicks of a story."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def on(self, target: Locator) -> None:
+        self.count += 1
+        await target.click()
 
 
 class Pointer:
@@ -44,7 +55,8 @@ class Pointer:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def link(self, name: str) -> Locator:
-        return self.page.get_by_role("main").get_by_role("link", name=name, exact=True)
+        """A link of the page, or to another page of the same store or app."""
+        return self.page.locator("main, .within").get_by_role("link", name=name, exact=True)
 
     def heading(self, name: str) -> Locator:
         return self.page.get_by_role("heading", name=name, exact=True)

@@ -12,7 +12,7 @@ from stoa.accounts import two_factor
 from stoa.accounts.ownership import open_store, register_app
 from stoa.accounts.registration import create_account
 from tests.browser.conftest import NewPage, PortalService, emailed_link, sign_in
-from tests.browser.test_merchant_morning import Clicks
+from tests.browser.interaction import Clicks
 from tests.portal.path_params import REASONS, add_usage
 from tests.portal.store_data import create_store_data
 from tests.portal.test_failing_receivers import fail

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Page, expect
 
 from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.contract import Account
@@ -14,24 +14,13 @@ from stoa.orders.endpoints import create_order
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from tests.browser.conftest import NewPage, PortalService, sign_in
-from tests.browser.interaction import Keyboard
+from tests.browser.interaction import Clicks, Keyboard
 from tests.portal.store_data import TILL, create_store_data
 from tests.support.axe import TOO_WIDE, check_looks
 from tests.support.people import PASSWORD, as_operator
 
 ORDERS, MOST_CLICKS = 4, 6
 NARROW, WIDE = (44, 48)  # pixels
-
-
-class Clicks:
-    """Counts the clicks of a story."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def on(self, target: Locator) -> None:
-        self.count += 1
-        await target.click()
 
 
 async def _shop(portal: PortalService) -> tuple[Account, str]:

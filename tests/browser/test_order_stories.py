@@ -17,8 +17,8 @@ from stoa.orders.queries import GET
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from tests.browser.conftest import NewPage, PortalService, sign_in
-from tests.browser.interaction import Keyboard
-from tests.browser.test_merchant_morning import Clicks, pdf_pages
+from tests.browser.interaction import Clicks, Keyboard
+from tests.browser.test_merchant_morning import pdf_pages
 from tests.portal.store_data import TILL, create_store_data
 from tests.support.axe import check_looks
 from tests.support.people import as_operator

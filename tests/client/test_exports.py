@@ -65,6 +65,12 @@ def test_a_broken_connection_is_resumed_at_the_last_checkpoint() -> None:
     assert answers.cursors == [None, "two", "four"]
 
 
+def test_a_stream_that_is_cut_in_its_last_line_is_resumed() -> None:
+    answers = Answers([*ROWS[:2], checkpoint("two"), *ROWS[2:], END[:12]], [*ROWS[2:], END])
+    assert reading(answers) == [0, 1, 2, 3, 4, 5]
+    assert answers.cursors == [None, "two"]
+
+
 def test_a_stream_that_ends_with_a_problem_is_resumed_at_its_cursor() -> None:
     answers = Answers([*ROWS[:3], failed("unavailable", 503, "three", retryable=True)], [*ROWS[3:], END])
     assert reading(answers) == [0, 1, 2, 3, 4, 5]

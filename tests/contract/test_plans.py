@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.metadata.support import merchant_defines
 from tests.support.crowd import gather, name_of
-from tests.support.service import migrated_database
+from tests.support.service import migrated_database, new_database
 from tests.support.shops import Shop, api_client, open_shop
 
 from stoa.api import ENDPOINTS
@@ -208,11 +208,10 @@ class Watched:
         return blocks, rows
 
 
-@pytest.fixture(scope="module", params=PLANS)
-async def watched(request: pytest.FixtureRequest, settings: Settings) -> AsyncIterator[Watched]:
-    """A database of its own for each plan mode: changes of one would leave old versions of rows, which the other reads."""
-    number = PLANS.index(request.param)
-    url = await migrated_database(f"test_plans_{os.getpid()}_{number}")
+@pytest.fixture(scope="module")
+async def large(settings: Settings) -> Shop:
+    """A large store in a database that nobody else uses; its connections are closed."""
+    url = await migrated_database(f"test_plans_{os.getpid()}")
     database, db = Database(url, size=1), await connect(url, statement_timeout_ms=0)
     filling = Application(msgspec.structs.replace(settings, database_url=url))
     shop = await open_shop(filling, database)
@@ -222,14 +221,23 @@ async def watched(request: pytest.FixtureRequest, settings: Settings) -> AsyncIt
     await db.execute(_NO_AUTOVACUUM)
     await db.execute(_FINISH)
     await db.execute("VACUUM ANALYZE orders")
-    # A session reports what it read up to ten seconds later, or when it is closed.
-    await db.fetch(_FLUSH)
     await filling.close()
     await database.close()
+    await db.close()
+    return shop
+
+
+@pytest.fixture(scope="module", params=PLANS)
+async def watched(request: pytest.FixtureRequest, settings: Settings, large: Shop) -> AsyncIterator[Watched]:
+    """A database of its own for each plan mode: changes of one would leave old versions of rows, which the other reads."""
+    number = PLANS.index(request.param)
+    filled = f"test_plans_{os.getpid()}"
+    url = await new_database(f"{filled}_{number}", template=filled)
+    db = await connect(url, statement_timeout_ms=0)
     planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode={request.param}"
     # One connection, so that its statistics can be flushed.
     application = Application(msgspec.structs.replace(settings, database_url=planned, database_pool=1))
-    yield Watched(shop, application, db, first=number * FAR // 2)
+    yield Watched(large, application, db, first=number * FAR // 2)
     await application.close()
     await db.close()
 

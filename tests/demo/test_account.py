@@ -10,16 +10,16 @@ from stoa.accounts.sessions import sign_in
 from stoa.db.pool import Database
 from stoa.demo.run import EMAIL, prepare
 from stoa.settings import Settings
+from tests.support.demos import prepared_demo
 from tests.support.people import as_operator
-from tests.support.service import new_database
 
 NEW_PASSWORD = "a password of my own, at last"
 
 
 @pytest.fixture
 async def demo(settings: Settings, tmp_path: Path, worker_id: str) -> Settings:
-    """The settings of a demo that has never run."""
-    url = await new_database(f"demo_account_{worker_id}")
+    """The settings of a demo that has run once."""
+    url = await prepared_demo(f"demo_account_{worker_id}", tmp_path)
     return msgspec.structs.replace(settings, database_url=url, data_dir=tmp_path)
 
 

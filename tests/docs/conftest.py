@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.service import Service, migrated_database, until
+from tests.support.demos import prepared_demo
+from tests.support.service import Service
 
 # `Service` appends arguments for `stoa serve`; this command ignores them and runs the demo.
 DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
@@ -17,9 +18,8 @@ DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
 @pytest.fixture(scope="package")
 async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     folder = tmp_path_factory.mktemp("demo")
-    url = await migrated_database(f"test_docs_{os.getpid()}")
+    url = await prepared_demo(f"test_docs_{os.getpid()}", folder / ".stoa")
     with Service(folder / ".stoa", database_url=url, command=DEMO, workers=1) as running:
-        until((folder / ".stoa/demo.env").exists, "the demo writes its credentials")
         yield running
 
 

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -31,6 +32,12 @@ def documented(walk: str) -> list[str]:
     return re.findall(r"^\d+\. `([\w/]+\.py)`", section, re.MULTILINE)
 
 
+@cache
+def name_of(path: str) -> str:
+    """The name of a file of the service; empty for other files. A walk that is traced slowly outlives its caches."""
+    return Path(path).relative_to(SOURCE).as_posix() if Path(path).is_relative_to(SOURCE) else ""
+
+
 @contextmanager
 def traced(until: Callable[[str, str], bool]) -> Generator[list[str]]:
     """Record the files of the service in the order of their first call, up to the call that `until` recognizes."""
@@ -39,10 +46,8 @@ def traced(until: Callable[[str, str], bool]) -> Generator[list[str]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         nonlocal ended
-        path = Path(frame.f_code.co_filename)
-        if ended or event != "call" or not path.is_relative_to(SOURCE):
+        if ended or event != "call" or not (name := name_of(frame.f_code.co_filename)):
             return
-        name = path.relative_to(SOURCE).as_posix()
         ended = until(name, frame.f_code.co_name)
         if not ended and name not in seen:
             seen.append(name)
@@ -62,14 +67,21 @@ def test_a_walk_is_short_and_names_existing_files(walk: str) -> None:
     assert len(set(files)) == len(files) <= LONGEST[walk]
 
 
-async def walks_of(go: Callable[[int], Awaitable[None]], until: Callable[[str, str], bool]) -> list[list[str]]:
-    """Several walks of the same kind; in some of them a cache or the prefetched rate limit expires on the way."""
+async def follow(
+    walk: str,
+    go: Callable[[int], Awaitable[None]],
+    until: Callable[[str, str], bool] = lambda _name, _function: False,
+    without: str = "",
+) -> None:
+    """Go until one walk visits the documented files; in others, a cache or the prefetched rate limit expires on the way."""
     walks: list[list[str]] = []
-    for n in range(8):
+    for n in range(50):
         with traced(until) as seen:
             await go(n)
-        walks.append(seen)
-    return walks
+        walks.append([name for name in seen if name != without])
+        if walks[-1] == documented(walk):
+            return
+    pytest.fail(f"ARCHITECTURE.md says {documented(walk)}; the shortest walk is {min(walks, key=len)}")
 
 
 async def test_reading_a_list_visits_the_documented_files(shop: Shop) -> None:
@@ -77,7 +89,7 @@ async def test_reading_a_list_visits_the_documented_files(shop: Shop) -> None:
         assert (await shop.client.get("/products")).status_code == 200
 
     # Telemetry is called once the response is sent.
-    assert documented("Read a list") in await walks_of(read, lambda name, _: name == "operations/telemetry.py")
+    await follow("Read a list", read, lambda name, _: name == "operations/telemetry.py")
 
 
 async def test_placing_an_order_visits_the_documented_files(shop: Shop) -> None:
@@ -90,8 +102,8 @@ async def test_placing_an_order_visits_the_documented_files(shop: Shop) -> None:
         assert response.status_code == 201
 
     # Workers are notified after the commit.
-    walks = await walks_of(order, lambda name, function: (name, function) == ("events/notify.py", "__call__"))
-    assert documented("Place an order") in [[name for name in walk if name != "events/notify.py"] for walk in walks]
+    notify = "events/notify.py"
+    await follow("Place an order", order, lambda name, function: (name, function) == (notify, "__call__"), notify)
 
 
 async def test_delivering_an_event_visits_the_documented_files(shop: Shop, settings: Settings) -> None:
@@ -110,9 +122,8 @@ async def test_delivering_an_event_visits_the_documented_files(shop: Shop, setti
             await _emit(db, shop.store_id, n + 1)
             await until(lambda: _finished(db, hook.id, n + 2), "a delivery")
 
-        walks = await walks_of(deliver, lambda _name, _function: False)
+        await follow("Deliver an event", deliver)
     await db.close()
-    assert documented("Deliver an event") in walks
 
 
 async def _emit(db: Connection, store_id: int, number: int) -> None:

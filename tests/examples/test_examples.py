@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from tests.examples.conftest import Program
-from tests.support.service import Account, Service, free_port, until
+from tests.support.service import PATIENCE_S, Account, Service, free_port, until
 from tests.typescript.conftest import variables
 
 _numbers = itertools.count(1)
@@ -78,5 +78,5 @@ async def test_the_webhook_receiver_handles_each_event_once_and_rejects_forgerie
             assert forged.status_code == 400
         finally:
             receiver.terminate()
-            rest, _ = receiver.communicate(timeout=10)
+            rest, _ = receiver.communicate(timeout=PATIENCE_S)
         assert rest == ""

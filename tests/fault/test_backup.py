@@ -5,12 +5,14 @@ import io
 import itertools
 import os
 import secrets
+import shutil
 import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -31,6 +33,7 @@ from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
 from tests.fault.test_migrations import DEBIAN, accepts_connections, debian_postgres
+from tests.pictures.samples import picture, upload
 from tests.support.data_folders import copy_migrated
 from tests.support.service import Account, Service, migrated_database, new_database
 from tests.support.shops import SHIRT, operator_of
@@ -318,6 +321,17 @@ async def keep_writing(account: Account) -> None:
             assert answer.status_code == 200, answer.text
 
 
+async def check_pictures(saved: Service, restored: Service, path: str) -> None:
+    """A restored service lacks a picture until its file is copied back."""
+    lacking = await asyncio.to_thread(restored.run, "media", "check")
+    assert (lacking.returncode, f"missing: {path.removeprefix('/media/')}" in lacking.stdout) == (1, True)
+    shutil.copytree(saved.folder / "media", restored.folder / "media", dirs_exist_ok=True)
+    checked = await asyncio.to_thread(restored.run, "media", "check")
+    assert checked.returncode == 0, checked.stderr
+    async with restored.client() as client:
+        assert (await client.get(path)).status_code == 200
+
+
 async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tmp_path: Path) -> None:
     """Back up under load, drill and restore with the commands of an operator."""
     file = tmp_path / "stoa.backup"
@@ -331,10 +345,13 @@ async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tm
         del first.environment["STOA_SECRET_KEY"]
         writing = asyncio.create_task(keep_writing(account))
         async with account.client() as client:
+            pictured = {"name": "Mug", "price": "1.00", "images": [upload(picture())]}
+            made = (await client.post("/products", json=pictured)).json()["data"]
             while not writing.done() and (await client.get("/products")).json()["meta"]["total"] < 5:
                 await asyncio.sleep(0)
         taken = await asyncio.to_thread(first.run, "backup", str(file), "--json")
         assert taken.returncode == 0, taken.stderr
+        assert f"the files of 1 pictures: copy {first.folder / 'media'} as well" in taken.stderr
         assert not writing.done(), "writes continued during the backup"
         writing.cancel()
         with suppress(asyncio.CancelledError):
@@ -355,8 +372,10 @@ async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tm
     assert (resurrecting.returncode, "--no-erasures" in resurrecting.stderr) == (2, True)
     restored = second.run("restore", str(file), "--no-erasures", "--json")
     assert restored.returncode == 0, restored.stderr
+    assert "1 pictures: copy their files back" in restored.stderr
     assert {each["broken"] for each in msgspec.json.decode(restored.stdout)["invariants"]} == {0}
     with second:
+        await check_pictures(first, second, httpx.URL(made["images"][0]["url"]).path)
         moved = Account(second, account.handle, account.client_id, account.client_secret, account.token)
         async with moved.client() as client:
             found = (await client.get("/products")).json()["meta"]["total"]

@@ -57,9 +57,9 @@ async def exited(worker: int) -> None:
 
 
 def installed_copy(folder: Path) -> Path:
-    """A copy of the package, for a test to change while it runs."""
+    """A copy of the package with its bytecode, for a test to change while it runs."""
     package = Path(stoa.__file__).parent
-    shutil.copytree(package, folder / "stoa", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, folder / "stoa")
     return folder / "stoa"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoa.settings import Settings, metrics_address
+from tests.support.demos import prepared_demo
 from tests.support.service import Service, free_port, new_database, until
 
 DEMO = (sys.executable, "-c", "from stoa.cli import cli; cli(['demo'])")
@@ -78,7 +79,7 @@ def test_an_unknown_metrics_host_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_demo_starts_without_metrics_if_their_default_address_is_in_use(tmp_path: Path) -> None:
-    url = await new_database(f"second_demo_{os.getpid()}")
+    url = await prepared_demo(f"second_demo_{os.getpid()}", tmp_path)
     usual = metrics_address(Settings().metrics)
     with ExitStack() as stack:
         with suppress(OSError):  # it may be in use already, which is fine too

@@ -50,7 +50,7 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
         ):
             assert (await idle.get("/notes")).json()["meta"]["total"] == 0
             os.killpg(service.pid, number)  # a terminal signals the whole process group
-            until(lambda: service.status("/ready") in (0, 503), "no new request is accepted", seconds=20)
+            until(lambda: service.status("/ready") in (0, 503), "no new request is accepted")
             assert postgres_runs(service)
             assert await asyncio.gather(one.finish(), two.finish()) == [201, 201]
         assert service.wait() == 0

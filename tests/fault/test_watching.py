@@ -20,7 +20,7 @@ from stoa.operations.telemetry import VERSION
 from tests.conftest import SECRET_KEY
 from tests.docs.pages import OPERATIONS
 from tests.support.metrics import metric, scrape
-from tests.support.service import Service, children, free_port, migrated_database, new_database, until
+from tests.support.service import PATIENCE_S, Service, children, free_port, migrated_database, new_database, until
 
 _SIMPLE = re.compile(r"max\((stoa_\w+)\) (==|>) (\d+)")
 
@@ -41,7 +41,7 @@ def logged(service: Service, event: str) -> list[dict[str, Any]]:
 
 
 def get(service: Service, path: str) -> httpx.Response:
-    return httpx.get(f"{service.url}{path}", timeout=20)
+    return httpx.get(f"{service.url}{path}", timeout=PATIENCE_S)
 
 
 def fires(rule: str, text: str) -> bool:

@@ -12,6 +12,7 @@ import click
 
 from tests.figures.app_subscriptions import declare_for_all
 from tests.figures.away import lose_a_worker
+from tests.figures.collections import apply_a_wide_rule
 from tests.figures.failover import fail_over
 from tests.figures.filters import filter_much
 from tests.figures.greedy import crowd_out
@@ -76,7 +77,7 @@ def figures(
     minutes: int,
 ) -> None:
     """Run the named measurements: kills, restarts, stops, failover, replica, overload, greedy, filters, app-subscriptions, holds, moving,
-    pictures, shards, slow, pages, unread, streams, soak; by default these.
+    pictures, collections, shards, slow, pages, unread, streams, soak; by default these.
 
     shards stands for shard-moves, shard-failover, shard-failover-source, directory-away and shard-copies.
     away, growth, idle and nodes need a Citus cluster on this machine, which TEST_CITUS_URL names.
@@ -101,6 +102,7 @@ def figures(
         "slow": lambda folder: loiter(folder, seconds / 6),
         "pages": lambda folder: browse(folder, seconds / 6),
         "pictures": lambda folder: show_pictures(folder, seconds / 12),
+        "collections": lambda folder: apply_a_wide_rule(folder, seconds / 4),
         "streams": export_all,
         "soak": lambda folder: soak(folder, seconds * 30),
         "unread": hoard,

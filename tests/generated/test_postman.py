@@ -12,16 +12,16 @@ import pytest
 from stoa.api import ENDPOINTS
 from tests.docs.conftest import DEMO
 from tests.generated.node import install, needs_npm, run
-from tests.support.service import Service, migrated_database, until
+from tests.support.demos import prepared_demo
+from tests.support.service import Service
 
 NEWMAN = Path(__file__).parent / "newman"
 
 
 @pytest.fixture
 async def demo(tmp_path: Path) -> AsyncIterator[Service]:
-    url = await migrated_database(f"test_postman_{os.getpid()}")
+    url = await prepared_demo(f"test_postman_{os.getpid()}", tmp_path / ".stoa")
     with Service(tmp_path / ".stoa", database_url=url, command=DEMO, workers=1) as running:
-        until((tmp_path / ".stoa/demo.env").exists, "the demo writes its credentials")
         yield running
 
 

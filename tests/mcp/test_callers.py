@@ -1,4 +1,4 @@
-"""`stoa mcp --http --oauth` with the official client: it discovers the token endpoint, and calls with its own token."""
+"""`stoa mcp --http --oauth` with the official client, which calls with its own token."""
 
 import json
 import os

@@ -290,6 +290,23 @@ async def test_a_file_imports_pictures_by_their_source(shop: Shop, source: Sourc
     assert (failed["counts"]["failed"], failed["errors"][0]["pointer"]) == (1, "/images/0/data")
 
 
+async def test_an_import_without_events_fetches_without_events(
+    shop: Shop, source: Source, fetcher: PictureFetcher
+) -> None:
+    rows = f"name,price,sku,images.source_url\nMug,9.00,MUG-9,{source.at('a.jpg')}\n".encode()
+    job = await import_file(shop, rows, CSV, send_events="false")
+    assert job["counts"]["created"] == 1, job
+    await fetcher.fetch_due()
+    [product] = (await shop.client.get("/products", params={"sku": "MUG-9"})).json()["data"]
+    assert ([each["status"] for each in product["images"]], await events_of(shop)) == (["ready"], [])
+    again = {"images": [{"source_url": source.at("b.jpg")}]}
+    assert (await shop.client.patch(f"/products/{product['id']}", json=again)).status_code == 200
+    await fetcher.fetch_due()
+    assert [each["type"] for each in await events_of(shop)] == ["product.updated"] * 2, (
+        "a later request sends its events"
+    )
+
+
 async def test_large_pictures_are_fetched(shop: Shop, source: Source, fetcher: PictureFetcher) -> None:
     source.files["large.jpg"] = photo(1500)
     product = await create(shop, source.at("large.jpg"))

@@ -13,18 +13,21 @@ from click.testing import CliRunner
 
 from stoa.access.closures import delete_store
 from stoa.access.operator import find_store
+from stoa.app import Application
 from stoa.cli import cli
 from stoa.db.pool import Database
 from stoa.media.addresses import name_in_url
 from stoa.media.s3 import Bucket
-from stoa.media.storage import Storage, open_storage
+from stoa.media.storage import Storage, name_of_key, open_storage
 from stoa.operations.doctor import examine
 from stoa.operations.maintenance import maintain
 from stoa.pictures.removal import compare_files, remove_erased, remove_unused
+from stoa.products import collection_changes as changes
+from stoa.products.collection_changes import Details
 from stoa.settings import Settings, WrongSetting
 from stoa.store_data.export import export_store
 from tests.pictures.samples import opened, picture, upload
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop, operator_of
 
 
 async def create(shop: Shop, data: bytes) -> dict[str, Any]:
@@ -119,7 +122,9 @@ async def test_a_check_finds_missing_and_unreferenced_files(
     await storage.delete(name)
     for key in [key async for key in storage.list_keys(f"{media_shop.store_id}/") if key.startswith(name[:-4])]:
         await storage.delete(key)
-    [mine] = [each async for each in compare_files(db, media_settings) if each.store_id == media_shop.store_id]
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
     assert (mine.missing, mine.unreferenced) == ([name], [stray])
     environment = {
         "STOA_DATABASE_URL": media_settings.database_url,
@@ -166,6 +171,76 @@ async def test_a_storage_that_is_away_fails_the_upload_and_nothing_else(
     away = msgspec.structs.replace(settings, media_url=f"http://key:secret@{s3}/no-such-bucket")
     found = {each.check: each for each in await examine(away.database_url, away)}
     assert (found["pictures"].status, "404 NoSuchBucket" in found["pictures"].detail) == ("problem", True)
+    application = Application(away)
+    shop = await open_shop(application, db)
+    body: dict[str, Any] = {"name": "Mug", "price": "1.00", "sku": "MUG-1"}
+    refused = await shop.client.post("/products", json={**body, "images": [upload(picture())]})
+    assert (refused.status_code, refused.json()["code"]) == (503, "unavailable"), refused.text
+    assert refused.headers["retry-after"] == "5"
+    assert "storage of pictures is unavailable" in refused.json()["detail"]
+    assert (await shop.client.post("/products", json=body)).status_code == 201
+    missing = await shop.service.get(f"/media/{shop.store_id}/{5:040x}.webp")
+    assert missing.status_code in (404, 503)
+    await shop.client.aclose()
+    await application.close()
+
+
+async def test_the_first_uploads_of_a_service_arrive_together(media_shop: Shop, storage: Storage) -> None:
+    """Nothing of the storage exists yet: no folder of the store, no connection, and no decoder."""
+    files = [picture(100 + 10 * (n % 4), 80) for n in range(12)]  # some of them are the same
+    products = await asyncio.gather(*(create(media_shop, file) for file in files))
+    addresses = {product["images"][0]["url"] for product in products}
+    assert len(addresses) == 4
+    assert {(await get(media_shop, product)).status_code for product in products} == {200}
+    names = {name_of_key(key) async for key in storage.list_keys(f"{media_shop.store_id}/")}
+    assert names == {name_in_url(each) for each in addresses}
+
+
+async def test_the_picture_of_a_collection_is_kept_exported_and_checked(
+    media_shop: Shop, storage: Storage, db: Database, media_settings: Settings
+) -> None:
+    by, handle = media_shop.operator, media_shop.store.handle
+    shown = await changes.store_picture(by, handle, picture())
+    await changes.create_collection(by, handle, "gifts", Details("Gifts", picture=shown))
+    name = name_in_url(shown) or ""
+    await age(media_shop, days=30)
+    await remove_unused(db, media_settings)
+    assert await storage.get(name) is not None, "a collection shows it"
+    row = await find_store(db, handle)
+    text = b"".join([part async for part in export_store(db, row, media_settings)])
+    exported = [(line["type"], line["data"]) for line in map(json.loads, text.splitlines())]
+    assert [data["picture"] for kind, data in exported if kind == "collection"] == [shown]
+    assert [data["path"] for kind, data in exported if kind == "picture"] == [f"/media/{name}"]
+    await storage.delete(name)
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
+    assert mine.missing == [], "its smaller sizes are left"
+    for key in [key async for key in storage.list_keys(f"{media_shop.store_id}/")]:
+        await storage.delete(key)
+    [mine] = [
+        each async for each in compare_files(operator_of(db, media_settings)) if each.store_id == media_shop.store_id
+    ]
+    assert mine.missing == [name]
+    await changes.update_collection(by, handle, "gifts", picture="")
+    await remove_unused(db, media_settings)
+    await age(media_shop, days=8)
+    await remove_unused(db, media_settings)
+    [[rows]] = await db.fetch("SELECT count(*) FROM media_files WHERE store_id = $1", media_shop.store_id)
+    assert rows == 0
+
+
+async def test_a_picture_that_a_collection_is_given_by_its_address_is_not_removed_meanwhile(
+    media_shop: Shop, db: Database, media_settings: Settings
+) -> None:
+    product = await create(media_shop, picture())
+    await media_shop.client.delete(f"/products/{product['id']}")
+    await remove_unused(db, media_settings)
+    await age(media_shop, days=8)
+    details = Details("Gifts", picture=product["images"][0]["url"])
+    await changes.create_collection(media_shop.operator, media_shop.store.handle, "gifts", details)
+    await remove_unused(db, media_settings)
+    assert (await get(media_shop, product)).status_code == 200
 
 
 @pytest.mark.parametrize(

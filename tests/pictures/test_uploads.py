@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from tests.pictures.samples import SCRIPT, animation, bomb, opened, photo, pictu
 from tests.support.shops import Shop
 
 MUG = {"name": "Mug", "price": "12.00"}
+PLAIN = {"width": None, "height": None, "status": "ready", "reason": None, "source_url": None}
 
 
 async def create(shop: Shop, *images: dict[str, Any], **more: Any) -> httpx.Response:
@@ -208,3 +210,35 @@ async def test_many_pictures_at_once_are_all_stored(shop: Shop) -> None:
     data = [picture(100 + n, 80) for n in range(12)]
     answers = await asyncio.gather(*(create(shop, upload(each)) for each in data))
     assert sorted(each.json()["data"]["images"][0]["width"] for each in answers) == [100 + n for n in range(12)]
+
+
+async def test_a_write_of_the_previous_release_keeps_what_is_known_of_images(shop: Shop) -> None:
+    """Release 0.3.0 writes images with an id, a URL, a text and a position only."""
+    sent = [upload(picture()), {"source_url": "https://pictures.example.com/a.jpg"}]
+    product = (await create(shop, *sent)).json()["data"]
+    [[head]] = await shop.db.fetch(
+        "SELECT head FROM products WHERE store_id = $1 AND id = $2", shop.store_id, product["id"]
+    )
+    members = json.loads("{" + head[1:] + "}")
+    known = ("id", "url", "alt", "position")
+    fewer = [{name: image[name] for name in known} for image in members["images"]]
+    later = {"id": 9, "url": "https://a.example/b.jpg", "alt": 'A "b"', "position": 3}
+    for images, shown in (
+        ([*fewer, later], [*product["images"], {**later, **PLAIN}]),
+        ([{**fewer[1], "alt": "Moved"}], [{**product["images"][1], "alt": "Moved"}]),
+        ([{**fewer[1], "url": "https://a.example/c.jpg"}], [{**fewer[1], "url": "https://a.example/c.jpg", **PLAIN}]),
+        ([], []),
+    ):
+        written = json.dumps({**members, "images": images}, ensure_ascii=False, separators=(",", ":"))
+        row = {"index": 1, "id": product["id"], "slug": "mug", "name": "Mug", "status": "active", "price": 1, "on_hand": 0,
+               "reserved": 0, "in_stock": False, "deleted": False, "terms": "", "head": f",{written[1:-1]}"}  # fmt: skip
+        await shop.db.fetch(
+            "SELECT product_ids FROM save_products($1, '{}', 'req', $2::json, '[]', '[]', '[]')",
+            shop.store_id,
+            json.dumps([row]),
+        )
+        read = (await shop.client.get(f"/products/{product['id']}")).json()["data"]
+        assert read["images"] == shown
+        assert {name: read[name] for name in members if name != "images"} == {
+            name: product[name] for name in members if name != "images"
+        }

@@ -38,7 +38,7 @@ NEEDS: dict[Audience | Right, str] = {
     Audience.OPERATOR: """
         create_announcement disable_account enable_account end_announcement export_audit invite_account invite_page operator_account
         operator_accounts operator_announcements operator_app operator_app_request operator_app_requests operator_apps
-        operator_audit operator_health operator_load operator_mail operator_outbox operator_store operator_stores
+        operator_audit operator_health operator_load operator_mail operator_outbox operator_shards operator_store operator_stores
         resend_failed_mails resend_mail resume_app resume_store revoke_account_invitation send_password_reset send_test_mail send_two_factor_reset suspend_app
         suspend_store""",
     Right.VIEW: """

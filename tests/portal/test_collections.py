@@ -1,5 +1,6 @@
 """The pages of collections: created, given rules, filled by hand, and deleted by a person."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from stoa.access import audit
 from stoa.db.pool import Database
 from stoa.products.collection_rollout import apply_collections
-from tests.support.people import User
+from tests.pictures.samples import picture
+from tests.support.people import SAME_ORIGIN, User
 from tests.support.shops import MUG, SHIRT, Shop
 
 
@@ -84,3 +86,31 @@ async def test_products_show_and_filter_by_their_collections(shop: Shop, maria: 
     assert ("Café Mug" in maria.text, "Linen Shirt" in maria.text) == (True, False)
     await maria.open(f"{store_url}/collections/nothing")
     assert maria.response.status_code == 404
+
+
+async def test_a_person_uploads_the_picture_of_a_collection(maria: User, store_url: str) -> None:
+    url = f"{store_url}/collections"
+    await maria.open(url)
+    await maria.submit(url, title="Gifts", handle="gifts")
+
+    async def save(version: str, data: bytes, **fields: str) -> None:
+        sent = {"_token": maria.token, "title": "Gifts", "version": version, **fields}
+        files = {"file": ("gifts.png", data, "image/png")}
+        maria.response = await maria.client.post(
+            f"{url}/gifts", data=sent, files=files, headers=SAME_ORIGIN, follow_redirects=True
+        )
+
+    await save("1", b"Dear reader, ...")
+    assert maria.faults == {"file": "The file is not a JPEG, PNG, WebP, GIF or AVIF file."}
+    await save("1", picture(kind="PNG"))
+    assert maria.notice == "Saved.", maria.faults
+    [address] = re.findall(r'name="picture"[^>]* value="([^"]+)"', maria.text)
+    path = address[address.index("/media/") :]
+    assert f'src="{path}?w=320"' in maria.text
+    await maria.open(url)
+    assert f'src="{path}?w=160"' in maria.text
+    await maria.open(f"{url}/gifts")
+    await save("2", b"", picture=address)
+    assert (maria.notice, f'src="{path}?w=320"' in maria.text) == ("Saved.", True), "without a file, the picture stays"
+    await save("2", b"", picture="")
+    assert (maria.notice, "/media/" in maria.text) == ("Saved.", False)

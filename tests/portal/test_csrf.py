@@ -1,4 +1,4 @@
-"""Forms work only from a page of the same session: every declared form against every forgery."""
+"""Forms work only from a page of the same session: every declared form against forgeries of its token and of its origin."""
 
 import re
 
@@ -14,6 +14,7 @@ from stoa.portal.site_map import FORMS, PAGES
 from stoa.secret_keys import Keys
 from stoa.settings import Settings, secret_key
 from tests.portal.path_params import browser_for, path_params_for
+from tests.support.hostile import share_of
 from tests.support.people import HOST, SAME_ORIGIN, User, browser
 
 FORGERIES: dict[str, dict[str, str]] = {
@@ -50,13 +51,13 @@ async def test_a_forged_form_is_refused_and_changes_nothing(
         "a token that is not ASCII": "ä",
     }
     forms = [form for form in FORMS if form.audience is audience]
-    for form in forms:
+    for number, form in enumerate(forms):
         path = form.url(params)
-        for forgery, token in tokens.items():
+        for forgery, token in share_of(number, tokens.items()):
             data = {"x": "1"} if token is None else {"_token": token}
             response = await client.post(path, data=data, headers=SAME_ORIGIN)
             assert response.status_code == 403, f"{form.name}: {forgery}"
-        for forgery, headers in FORGERIES.items():
+        for forgery, headers in share_of(number, FORGERIES.items()):
             response = await client.post(path, data={"_token": valid}, headers={**SAME_ORIGIN, **headers})
             assert response.status_code == 403, f"{form.name}: {forgery}"
         in_query = await client.post(f"{path}?_token={valid}", data={"x": "1"}, headers=SAME_ORIGIN)

@@ -9,7 +9,7 @@ from stoa.app import Application
 from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.operations.measuring import ImportQueue
-from stoa.portal.operators.health import HealthReport, problems
+from stoa.portal.operators.health import HealthReport, all_problems, problems
 from stoa.portal.operators.queries import AppliedMigration, DatabaseStatus, OverdueTask, Partitions
 from stoa.webhooks.delivery.queries import Backlog
 from tests.support.people import User, create_user
@@ -33,9 +33,7 @@ def healthy_report() -> HealthReport:
         ImportQueue(1, 0, None),
         Backlog(3, 0, 0, 0.4, 0.2, 0.1, 1, 4),
         [Partitions("events", 9, date(2026, 6, 8), ahead=True)],
-        [],
         [OverdueTask("sessions", 3, NOW - timedelta(seconds=4))],
-        0,
     )
 
 
@@ -62,12 +60,24 @@ def test_a_healthy_service_has_no_problems() -> None:
         ({"backlog": Backlog(1, 1, 0, 0.0, 61.0, 0, 1, 4)}, "Events have been waiting"),
         ({"imports": ImportQueue(0, 1, NOW - timedelta(minutes=2))}, "import has been waiting"),
         ({"overdue": [OverdueTask("sessions", 9, NOW - timedelta(hours=1))]}, "Maintenance is behind"),
-        ({"stuck_mails": 1}, "Email cannot be sent"),
     ],
 )
 def test_a_problem_is_reported(changes: dict[str, object], message: str) -> None:
     report = healthy_report()
     for name, value in changes.items():
         setattr(report, name, value)
-    [problem] = problems(report)
+    [problem] = all_problems({"": report}, [], 0, ())
     assert message in problem.message
+
+
+def test_a_problem_of_a_shard_names_it() -> None:
+    sick = healthy_report()
+    sick.migrations = []
+    [away, older] = all_problems({"": healthy_report(), "east": sick}, [], 0, {"west"})
+    assert away.message.startswith("Shard west does not answer")
+    assert older.message.startswith("Shard east: The schema is older")
+
+
+def test_email_that_cannot_be_sent_is_a_problem() -> None:
+    [problem] = all_problems({"": healthy_report()}, [], 1, ())
+    assert "Email cannot be sent" in problem.message

@@ -145,3 +145,65 @@ async def test_defined_keys_have_inputs_of_their_types(shop: Shop, maria: User, 
     await maria.submit(form, {**one, f"values[{prefix}months]": "24"}, key=hidden(maria.text)["key"])
     stored = (await shop.client.get(f"/{resource}s/{made}")).json()["data"]["metadata"]
     assert (stored.get(f"{prefix}care"), stored[f"{prefix}months"]) == (None, 36)
+
+
+NEW: dict[str, dict[str, str]] = {
+    "product": {"name": "Mug", "price": "9.00"},
+    "customer": {"email": "jun@example.com"},
+    "order": {"then": "draft", "email": "jun@example.com"},
+}
+
+
+@pytest.mark.parametrize("resource", NEW)
+async def test_a_new_resource_has_inputs_for_defined_keys(
+    shop: Shop, maria: User, store_url: str, resource: str
+) -> None:
+    """A person can fill in a required key, which would otherwise forbid every new resource in the portal."""
+    [mug] = await shop.add({"name": "Mug", "price": "9.00"})
+    variant = (await shop.client.get(f"/products/{mug}")).json()["data"]["variants"][0]["id"]
+    prefix = "shared." if resource == "customer" else ""
+    required = {"resource": resource, "key": f"{prefix}origin", "type": "string", "required_from": "2020-01-01"}
+    months = {"resource": resource, "key": f"{prefix}months", "type": "integer", "max": 120}
+    await merchant_defines(shop, required, months)
+    url = f"{store_url}/{resource}s/new"
+    defined = {"defined": [f"{prefix}months", f"{prefix}origin"]}
+    sent: dict[str, Any] = {**NEW[resource], **defined, **({f"units[{variant}]": "1"} if resource == "order" else {})}
+    await maria.open(url)
+    assert f'name="metadata[{prefix}origin]"' in maria.text
+    await maria.submit(url, {**sent, f"metadata[{prefix}months]": "121"}, key=hidden(maria.text)["key"])
+    assert maria.response.status_code == 422
+    assert set(maria.faults) == {f"metadata[{prefix}origin]", f"metadata[{prefix}months]"}, maria.faults
+    values = {f"metadata[{prefix}months]": "24", f"metadata[{prefix}origin]": "Ghent"}
+    await maria.open(url)
+    await maria.submit(url, {**sent, **values}, key=hidden(maria.text)["key"])
+    newest = (await shop.client.get(f"/{resource}s?sort=-id&limit=1")).json()["data"][0]
+    assert newest["metadata"] == {f"{prefix}months": 24, f"{prefix}origin": "Ghent"}
+
+
+async def test_a_new_variant_has_inputs_for_required_keys(shop: Shop, maria: User, store_url: str) -> None:
+    required = {"resource": "variant", "key": "months", "type": "integer", "required_from": "2020-01-01"}
+    await merchant_defines(shop, required)
+    url = f"{store_url}/products/new"
+    sent = {"name": "Mug", "price": "9.00", "variants": ["new1", "new2"], "skus[new1]": "MUG-1"}
+    await maria.open(url)
+    assert 'name="variant_metadata[new1.months]"' in maria.text
+    await maria.submit(url, {**sent, "variant_metadata[new1.months]": "many"}, key=hidden(maria.text)["key"])
+    assert (maria.response.status_code, set(maria.faults)) == (422, {"variant_metadata[new1.months]"})
+    await maria.open(url)
+    await maria.submit(url, {**sent, "variant_metadata[new1.months]": "24"}, key=hidden(maria.text)["key"])
+    made = (await shop.client.get("/products?sort=-id&limit=1&include=variants")).json()["data"][0]
+    [only] = made["variants"]
+    assert (only["sku"], only["metadata"]) == ("MUG-1", {"months": 24})
+    edit = f"{store_url}/products/{made['id']}/edit"
+    await maria.open(edit)
+    fields = hidden(maria.text)
+    more = {
+        **{name: fields[name] for name in ("key", "seen")}, "name": "Mug", "price": "9.00",
+        "variants": [str(only["id"]), "new1"], f"skus[{only['id']}]": "MUG-1", "skus[new1]": "MUG-2",
+        "option_names[1]": "Size", f"option1[{only['id']}]": "S", "option1[new1]": "L",
+        "variant_metadata[new1.months]": "12",
+    }  # fmt: skip
+    await maria.submit(edit, more)
+    assert maria.notice == "Saved.", maria.faults
+    variants = (await shop.client.get(f"/products/{made['id']}")).json()["data"]["variants"]
+    assert [each["metadata"] for each in variants] == [{"months": 24}, {"months": 12}]

@@ -2,6 +2,8 @@
 
 import gzip
 import re
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -25,12 +27,18 @@ def as_params(pages: list[Page]) -> list[object]:
     return [pytest.param(page, id=page.name) for page in pages]
 
 
-@pytest.mark.parametrize("page", as_params(SIGNED_IN_PAGES))
-async def test_a_page_is_small_and_has_a_strict_content_policy(
-    application: Application, db: Database, page: Page
-) -> None:
+@pytest.fixture(scope="module")
+async def owner(application: Application, db: Database) -> AsyncIterator[tuple[User, dict[str, Any]]]:
+    """An operator who owns one of each resource, and the path parameters that name them. Tests only read."""
     user = await create_user(application, db, operator=True)
-    await user.open(page.url(await path_params_for(user, db)))
+    yield user, await path_params_for(user, db)
+    await user.client.aclose()
+
+
+@pytest.mark.parametrize("page", as_params(SIGNED_IN_PAGES))
+async def test_a_page_is_small_and_has_a_strict_content_policy(owner: tuple[User, dict[str, Any]], page: Page) -> None:
+    user, params = owner
+    await user.open(page.url(params))
     assert user.response.status_code == 200, user.text
     assert len(user.response.content) < MAX_BYTES
     weight = len(gzip.compress(user.response.content)) + sum(len(each.gzipped) for each in assets().values()) + SEARCH
@@ -48,7 +56,6 @@ async def test_a_page_is_small_and_has_a_strict_content_policy(
     assert user.response.text.count(f'nonce="{nonce[1]}"') >= 2
     assert user.response.text.count("<h1") == 1
     assert '<main id="main"' in user.response.text
-    await user.client.aclose()
 
 
 @pytest.mark.parametrize("page", as_params(SIGNED_IN_PAGES))

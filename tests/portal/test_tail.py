@@ -72,16 +72,16 @@ class StreamReader:
 async def test_the_tail_streams_deliveries_and_their_results(app: InstalledApp) -> None:
     number = await app.add_deliveries("Mug")
     reader = StreamReader(app.user, f"{app.path}/tail")
-    await reader.wait_for(f'"{number}-1"')
+    await reader.wait_for(f'"{app.store_id}-{number}-1"')
     assert reader.status == 200
     assert reader.headers[b"content-type"].startswith(b"text/event-stream")
     assert reader.headers[b"cache-control"] == b"no-store"
     await emit_products(app.by, app.store_id, "Cup")
-    await reader.wait_for(f'"{number}-2"')
+    await reader.wait_for(f'"{app.store_id}-{number}-2"')
     await finish_delivery(app.by, app.store_id, number, 2, "succeeded")
     await reader.wait_for("succeeded")
     last = reader.entries[-1]
-    assert (last["id"], last["status"], last["response_status"]) == (f"{number}-2", "succeeded", 200)
+    assert (last["id"], last["status"], last["response_status"]) == (f"{app.store_id}-{number}-2", "succeeded", 200)
     assert last["url"] == app.hook(number, "/deliveries/2")
     assert "Cup" not in reader.text
     await reader.disconnect()
@@ -176,6 +176,6 @@ async def test_the_tail_of_another_account_is_not_found(app: InstalledApp, zeno:
 async def test_without_javascript_the_tail_is_a_list_to_refresh(app: InstalledApp) -> None:
     number = await app.add_deliveries("Mug")
     await app.user.open(f"{app.path}/tail")
-    assert f'id="t-{number}-1"' in app.user.text
+    assert f'id="t-{app.store_id}-{number}-1"' in app.user.text
     assert "<noscript>" in app.user.text
     assert "Refresh" in app.user.text

@@ -13,6 +13,7 @@ from stoa.events.outbox import Cause
 from stoa.products import collection_changes as changes
 from stoa.products import collection_queries as queries
 from stoa.products.collection_rollout import apply_collections
+from stoa.products.queries import COLLECTIONS_IN_FORCE
 from stoa.products.save import load, save
 
 
@@ -134,6 +135,49 @@ async def test_a_store_with_very_many_products_does_not_delay_another(shop: Shop
     await watching
     assert len(await listed(shop, collection="picks")) == 9
     assert order[-1] == 1, "the small store was done before the large one"
+
+
+class Counted:
+    """Counts how often the rules are read."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def one(self, db: Executor, store_id: int) -> str:
+        self.times += 1
+        return await COLLECTIONS_IN_FORCE.one(db, store_id)
+
+
+async def test_only_stores_with_rules_read_them(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = Counted()
+    monkeypatch.setattr("stoa.products.save.queries.COLLECTIONS_IN_FORCE", reads)
+    await create(shop, "gifts")
+    [mug] = await shop.add({**MUG, "tags": ["a"]})
+
+    async def write(name: str) -> int:
+        before = reads.times
+        assert (await shop.client.patch(f"/products/{mug}", json={"name": name})).status_code == 200
+        return reads.times - before
+
+    assert (await write("One"), reads.times) == (0, 0), "the store has no rules"
+    await create(shop, "picks", ("tag", "a"))
+    assert (await write("Two"), await shown(shop, mug)) == (1, [("picks", None, True)]), "the rule applies at once"
+    assert await write("Three") == 1
+    await changes.delete_collection(shop.operator, shop.store.handle, "picks")
+    await apply_collections(shop.db)
+    await write("Four")
+    assert (await write("Five"), await shown(shop, mug)) == (0, [])
+
+
+async def test_the_first_rule_is_created_while_products_are_written(shop: Shop) -> None:
+    tagged = [{**MUG, "sku": f"M-{n}", "tags": ["a"]} for n in range(12)]
+    first = asyncio.gather(*(shop.client.post("/products", json=each) for each in tagged[:6]))
+    await asyncio.gather(create(shop, "picks", ("tag", "a")), apply_collections(shop.db))
+    later = await asyncio.gather(*(shop.client.post("/products", json=each) for each in tagged[6:]))
+    assert {each.status_code for each in [*await first, *later]} == {201}
+    while not await queries.IS_APPLIED.one(shop.db, shop.store_id):
+        await apply_collections(shop.db)
+    assert len(await listed(shop, collection="picks")) == 12
 
 
 async def test_a_write_of_the_previous_release_is_corrected(shop: Shop) -> None:

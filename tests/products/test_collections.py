@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.imports.files import CSV, import_file
+from tests.pictures.samples import picture
 from tests.support.shops import MUG, SHIRT, Shop
 
 from stoa.access import audit
@@ -275,7 +278,7 @@ async def test_two_people_do_not_overwrite_each_other(shop: Shop) -> None:
         await changes.update_collection(shop.operator, shop.store.handle, "gifts", version=made.version, title="Else")
 
 
-async def test_operators_manage_collections_by_command(shop: Shop, settings: Settings) -> None:
+async def test_operators_manage_collections_by_command(shop: Shop, settings: Settings, tmp_path: Path) -> None:
     await shop.add(SHIRT, MUG)
 
     async def run(*words: str, code: int = 0) -> str:
@@ -301,6 +304,15 @@ async def test_operators_manage_collections_by_command(shop: Shop, settings: Set
     assert "no product of this store has the SKU NOPE" in await run("add", store, "gifts", "NOPE", code=1)
     assert "there is no collection" in await run("add", store, "nothing", "MUG-1", code=1)
     await run("update", store, "gifts", code=2)
+    (tmp_path / "gifts.png").write_bytes(picture(kind="PNG"))
+    (tmp_path / "text.png").write_bytes(b"Dear reader, ...")
+    pictured = msgspec.json.decode(
+        await run("update", store, "gifts", "--picture", str(tmp_path / "gifts.png"), "--json")
+    )
+    assert (await shop.service.get(httpx.URL(pictured["picture"]).path)).status_code == 200
+    assert "is not a JPEG" in await run("update", store, "gifts", "--picture", str(tmp_path / "text.png"), code=1)
+    assert "No such file" in await run("update", store, "gifts", "--picture", str(tmp_path / "no.png"), code=2)
+    await run("update", store, "gifts", "--picture", "")
     await run("create", store, "wrong", "--title", "T", "--rule", "linen", code=2)
     await run("delete", store, "gifts")
     assert "no collections" in await run("list", store)
@@ -309,6 +321,8 @@ async def test_operators_manage_collections_by_command(shop: Shop, settings: Set
         "collection.created",
         "collection.products_added",
         "collection.products_removed",
+        "collection.changed",
+        "collection.changed",
         "collection.changed",
         "collection.deleted",
     ]

@@ -76,3 +76,15 @@ async def test_totals_stay_exact_under_concurrent_writes_and_folding(shop: Shop)
     assert page["meta"]["total"] == len(page["data"]) == 50
     rows = await shop.db.fetch("SELECT count(*) FROM row_counts WHERE store_id = $1", shop.store_id)
     assert rows[0][0] <= 16
+
+
+async def test_writes_fold_the_differences_before_them(shop: Shop) -> None:
+    """Without maintenance, the rows of a total stay few, and every difference counts once."""
+    deltas = [1 if n % 3 else -1 for n in range(400)]
+    count = "SELECT count_rows($1, 'notes', $2)"
+    await asyncio.gather(*(shop.db.fetch(count, shop.store_id, delta) for delta in deltas))
+    total, rows = (
+        await shop.db.fetch("SELECT sum(delta)::bigint, count(*) FROM row_counts WHERE store_id = $1", shop.store_id)
+    )[0]
+    assert total == sum(deltas)
+    assert rows < 200

@@ -14,8 +14,9 @@ from stoa.demo.run import EMAIL, prepare
 from stoa.reference import page as reference_page
 from stoa.settings import load
 from tests.support.chromium import open_chromium
+from tests.support.demos import prepared_demo
 from tests.support.people import as_operator
-from tests.support.service import Service, migrated_database
+from tests.support.service import Service
 
 SEND = "Send request"
 _CREATED = ("create_webhook", "create_product_import", "create_customer_import")
@@ -38,8 +39,8 @@ def _addresses() -> list[str]:
 async def demo(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> AsyncIterator[tuple[Service, dict[str, str]]]:
-    url = await migrated_database(f"console_{worker_id}_{os.getpid()}")
     folder: Path = tmp_path_factory.mktemp("console")
+    url = await prepared_demo(f"console_{worker_id}_{os.getpid()}", folder)
     with Service(folder, database_url=url, workers=1) as service:
         yield service, await prepare(load(service.environment, database_url=url))
 

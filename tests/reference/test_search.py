@@ -10,6 +10,7 @@ from stoa.reference.search import Entry, Index, excerpt, stem
 from stoa.reference.search_words import SYNONYMS, TOPICS
 from tests.reference.everyday_queries import EVERYDAY
 from tests.reference.reading import read
+from tests.reference.unseen_queries import UNSEEN
 from tests.support.shops import Shop
 
 GUIDES = "/docs/guides"
@@ -113,10 +114,11 @@ def test_the_right_page_is_the_first_hit(query: str, first: str) -> None:
     assert addresses(query)[:1] == [first], addresses(query)[:4]
 
 
-def test_everyday_queries_find_their_page_among_the_first_three() -> None:
-    assert len(EVERYDAY) == 60
-    assert len({query for query, _ in EVERYDAY}) == 60
-    missed = {query: addresses(query)[:3] for query, pages in EVERYDAY if pages.isdisjoint(_pages(query)[:3])}
+@pytest.mark.parametrize("queries", [EVERYDAY, UNSEEN], ids=["everyday", "unseen"])
+def test_everyday_queries_find_their_page_among_the_first_three(queries: list[tuple[str, set[str]]]) -> None:
+    assert len(queries) == 60
+    assert len({query for query, _ in queries}) == 60
+    missed = {query: addresses(query)[:3] for query, pages in queries if pages.isdisjoint(_pages(query)[:3])}
     assert len(missed) <= 5, missed
 
 

@@ -1,6 +1,8 @@
 """An app whose writes are large writes one at a time in each worker, so that those of other stores find a free processor."""
 
 import asyncio
+import time
+from collections.abc import Callable
 
 import pytest
 from tests.support.races import rolled_back, until_somebody_waits
@@ -71,3 +73,22 @@ async def test_apps_and_stores_do_not_wait_for_one_another() -> None:
 async def _enter(writes: LargeWrites) -> None:
     async with writes.turn(1, 2):
         pass
+
+
+async def test_after_a_large_write_the_next_one_waits_and_the_response_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *rest: rests.append(rest))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(limits, "MOST_REST_S", 0.001)
+    writes = LargeWrites()
+    writes.note(1, 2, LARGE_COST)
+    async with writes.turn(1, 2):
+        time.sleep(0.002)
+    following = asyncio.create_task(_enter(writes))
+    await asyncio.sleep(0)
+    [(rest, end)] = rests
+    assert rest == 0.001
+    assert not following.done()
+    end()
+    await following

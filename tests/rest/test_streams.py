@@ -1,6 +1,8 @@
 """Lists as streams: every row once, a last line, the cost, the lease, and what ends a stream early."""
 
 import asyncio
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -105,6 +107,10 @@ async def test_every_list_streams_what_its_pages_contain(shop: Shop) -> None:
         *rows, end = lines(await shop.client.get(path, params=params, headers=NDJSON))
         assert rows == page["data"], path
         assert end["meta"]["total"] == page["meta"]["total"], path
+        table = await shop.client.get(path, params=params, headers={"accept": "text/csv"})
+        head, *cells = csv.reader(io.StringIO(table.text.removeprefix("\ufeff")))
+        assert {row[0] for row in cells} == {str(each[head[0]]) for each in page["data"]}, path
+        assert all(len(row) == len(head) for row in cells), path
 
 
 async def test_a_broken_stream_resumes_at_a_checkpoint(shop: Shop) -> None:

@@ -30,7 +30,13 @@ def remove_template() -> None:
     """Remove what the processes of this test run have created."""
     template = _template()
     shutil.rmtree(template, ignore_errors=True)
+    shutil.rmtree(demo_template(), ignore_errors=True)
     Path(f"{template}.lock").unlink(missing_ok=True)
+
+
+def demo_template() -> Path:
+    """The data folder of the demo of this test run, which `tests/support/demos.py` copies."""
+    return Path(tempfile.gettempdir(), f"stoa-{os.environ[TEMPLATE]}-demo")
 
 
 def _template() -> Path:

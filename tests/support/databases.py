@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import urlsplit
 
 from stoa.db.connection import Connection, connect
@@ -17,7 +17,7 @@ TEMPLATE = "TEST_TEMPLATE"  # the name of the migrated database of this test run
 FAN_OUT_LOG = "TEST_CITUS_FAN_OUT"  # if set, the coordinator logs the statements that ask several nodes
 SHARDS = 4  # few, because each test process distributes a database of its own
 PATIENCE_S = 60  # far above what a healthy service needs, because test machines are busy
-_TEMPLATE_LOCK = 7306229  # the first process that needs the template creates it
+_TEMPLATE_LOCK = 7306229  # the first process that needs a template creates it
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
 _NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
 
@@ -55,20 +55,22 @@ async def migrated_database(name: str) -> str:
         url = await new_database(name)
         await migrate(url)
         return url
-    await _create_template(os.environ[SERVER], os.environ[TEMPLATE])
-    return await new_database(name, template=os.environ[TEMPLATE])
+    return await new_database(name, template=await template_database(os.environ[TEMPLATE], migrate))
 
 
-async def _create_template(server: str, name: str) -> None:
+async def template_database(name: str, fill: Callable[[str], Awaitable[object]], base: str = "") -> str:
+    """The name of a database to copy. The first process that needs it creates it, empty or from a base, and fills it."""
+    server = os.environ[SERVER]
     admin = await connect(server, statement_timeout_ms=0, lock_timeout_ms=0)
     try:
-        await admin.fetch("SELECT pg_advisory_lock($1)", _TEMPLATE_LOCK)
+        await admin.fetch("SELECT pg_advisory_lock($1::integer, hashtext($2))", _TEMPLATE_LOCK, name)
         if not await admin.fetch("SELECT oid FROM pg_database WHERE datname = $1 AND datistemplate", name):
-            await _create(server, name)
-            await migrate(sibling(server, name))
+            await _create(server, name, base)
+            await fill(sibling(server, name))
             await admin.execute(f'ALTER DATABASE "{name}" IS_TEMPLATE true')
     finally:
         await admin.close()
+    return name
 
 
 async def _create(server: str, name: str, template: str = "") -> None:

@@ -230,7 +230,7 @@ class Service:
 
     def status(self, path: str) -> int:
         """The status that a new connection gets; 0 if it is refused or cut."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -241,7 +241,7 @@ class Service:
 
     def headers(self, path: str) -> dict[str, str]:
         """The headers of a response on a new connection."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request("GET", path)
             return {name.lower(): value for name, value in connection.getresponse().getheaders()}

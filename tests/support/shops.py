@@ -17,7 +17,9 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.events.outbox import Cause
 from stoa.products.bodies import NewProduct
 from stoa.products.rules import new_product
@@ -87,7 +89,7 @@ class Shop:
 
     @property
     def operator(self) -> Operator:
-        return operator_of(self.directory or self.db, self.application.settings)
+        return operator_of(self.directory or self.db, self.application.settings, self.application.shards)
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
         """Add products; returns their ids."""
@@ -178,8 +180,9 @@ async def token_for(service: httpx.AsyncClient, client_id: str, client_secret: s
     return answer.json()["access_token"]
 
 
-def operator_of(db: Database, settings: Settings) -> Operator:
-    return Operator(db, settings, actor="operator:tests", request_id="req_tests")
+def operator_of(db: Database, settings: Settings, shards: Shards | None = None) -> Operator:
+    everywhere = Everywhere(shards.directory, shards) if shards is not None else None
+    return Operator(db, settings, actor="operator:tests", request_id="req_tests", everywhere=everywhere)
 
 
 async def open_shop(application: Application, db: Database, *, currency: str = "USD", patient: bool = False) -> Shop:

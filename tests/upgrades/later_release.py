@@ -45,9 +45,9 @@ _EDITS = {
 
 
 def write_later_release(folder: Path) -> Path:
-    """Write the release into a folder with the layout of this repository."""
+    """Write the release into a folder with the layout of this repository, and with the bytecode of what it leaves unchanged."""
     package = folder / "src/stoa"
-    shutil.copytree(ROOT / "src/stoa", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src/stoa", package)
     for name in ("sdk", "docs", "requirements", "pyproject.toml"):
         (folder / name).symlink_to(ROOT / name)
     for name, sql in MIGRATIONS.items():

@@ -1,5 +1,6 @@
 """The previous release: found in the repository, exported, and installed into an environment of its own."""
 
+import compileall
 import os
 import subprocess
 import sys
@@ -48,6 +49,7 @@ def exported() -> Path:
         with tarfile.open(archive) as files:
             files.extractall(partial, filter="data")
         archive.unlink()
+        compileall.compile_dir(partial / "src", quiet=1)  # or each process of its first service would compile it
         partial.rename(folder)
     return folder
 

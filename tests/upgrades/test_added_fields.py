@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from stoa.db.connection import connect
-from tests.support.service import Account, Service, new_database
+from tests.support.service import Account, Service, migrated_database
 from tests.upgrades.added_fields import DEFAULT, FIELD, write_release
 from tests.upgrades.releases import ROOT
 
@@ -42,7 +42,7 @@ class Releases:
 async def releases(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("releases")
     source = write_release(folder / "next")
-    url = await new_database(f"added_{os.getpid()}")
+    url = await migrated_database(f"added_{os.getpid()}")
     options: Any = {"database_url": url, "workers": 1, "access_log": False}
     with Service(folder / "old", **options) as old:
         account = await old.account("added")

@@ -1,54 +1,19 @@
 """Release 0.3.0 and this one take payments on the same orders: records are derived, and neither release loses or contradicts them."""
 
-import os
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from stoa.db.connection import connect
-from tests.support.service import Account, Service, new_database
-from tests.upgrades.releases import Installation, exported
-from tests.upgrades.test_upgrade import open_store
+from tests.support.service import Account
+from tests.upgrades.conftest import Releases
+from tests.upgrades.orders_before import LINE, Order, call, place, put, shown
 
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.not_on_cluster("two releases are installed on one server"),
 ]
-LINES = [
-    {"name": "Table", "unit_price": "50.00", "quantity": 2},
-    {"name": "Lamp", "unit_price": "10.00", "quantity": 3},
-]
-LINE = {"line_items": [{"name": "Chair", "unit_price": "20.00", "quantity": 1}]}
-Order = dict[str, Any]
-
-
-class Releases:
-    """0.3.0 and this release, which serve the same database, and orders that 0.3.0 placed before this release migrated it."""
-
-    def __init__(self, old: Account, new: Account, placed: dict[str, int], editions: list[int]) -> None:
-        self.old, self.new, self.placed = old, new, placed
-        self.editions = editions  # of the documents after the migration
-
-
-async def call(account: Account, method: str, path: str, body: Any = None, **options: Any) -> Any:
-    async with account.client() as client:
-        answer: httpx.Response = await client.request(method, path, json=body, **options)
-        assert answer.is_success, f"{method} {path}: {answer.text}"
-        return answer.json()["data"]
-
-
-async def put(account: Account, order: int, **body: Any) -> Order:
-    return await call(account, "PUT", f"/orders/{order}/status", body)
-
-
-async def place(account: Account, **body: Any) -> int:
-    return (await call(account, "POST", "/orders", {"line_items": LINES, "status": "processing", **body}))["id"]
-
-
-async def shown(account: Account, order: int) -> Order:
-    return await call(account, "GET", f"/orders/{order}")
 
 
 def money(order: Order) -> tuple[str, ...]:
@@ -57,49 +22,6 @@ def money(order: Order) -> tuple[str, ...]:
 
 def records(order: Order) -> list[tuple[int, str, str]]:
     return [(each["id"], each["kind"], each["amount"]) for each in order["payments"]]
-
-
-async def place_before(old: Account) -> dict[str, int]:
-    """Orders in each state that 0.3.0 leaves."""
-    placed = {"unpaid": await place(old), "voided": await place(old), "free": await place(old, discount_total="130.00")}
-    await put(old, placed["voided"], payment_status="voided")
-    await put(old, placed["free"], payment_status="paid")
-    for name in ("paid", "grown", "shrunk", "refunded", "goodwill", "cancelled", "returned"):
-        placed[name] = await place(old, payment_status="paid", payment_method="card")
-    await call(old, "POST", f"/orders/{placed['grown']}/products", LINE)
-    lines = (await shown(old, placed["shrunk"]))["line_items"]
-    await call(old, "PATCH", f"/orders/{placed['shrunk']}/products/{lines[1]['id']}", {"quantity": 1})
-    await put(old, placed["refunded"], payment_status="refunded", reason="Torn")
-    await put(old, placed["goodwill"], refund={"amount": "5.00", "note": "Sorry."})
-    await put(old, placed["goodwill"], refund={"amount": "7.00"})
-    await put(old, placed["cancelled"], status="cancelled")
-    lines = (await shown(old, placed["returned"]))["line_items"]
-    await put(old, placed["returned"], status="shipped")
-    await put(old, placed["returned"], status="returned", line_items=[{"id": lines[1]["id"], "quantity": 2}])
-    return placed
-
-
-@pytest.fixture(scope="module")
-async def releases(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Releases]:
-    folder = tmp_path_factory.mktemp("releases")
-    installation = Installation(folder / "installed", exported())
-    url = await new_database(f"payments_{os.getpid()}")
-    options: Any = {"database_url": url, "workers": 1, "access_log": False}
-    old = Service(folder / "old", command=installation.command, **options)
-    del old.environment["PYTHONPATH"]
-    with old:
-        account = await open_store(old)
-        placed = await place_before(account)
-        with Service(folder / "new", **options) as new:
-            other = Account(new, account.handle, account.client_id, account.client_secret, account.token)
-            yield Releases(account, other, placed, await editions_of(url))
-
-
-async def editions_of(url: str) -> list[int]:
-    db = await connect(url)
-    found = await db.fetch("SELECT DISTINCT edition FROM orders")
-    await db.close()
-    return [row[0] for row in found]
 
 
 EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[int, str, str]]]] = {

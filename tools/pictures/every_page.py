@@ -89,6 +89,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "store_imports-empty": (MERCHANT, "/portal/stores/corner/imports"),
     "store_search-no-match": (MERCHANT, "/portal/stores/demo/search?q=nothing"),
     "store_page-yen": (MERCHANT, "/portal/stores/atelier"),
+    "transfer_page-yen": (MERCHANT, "/portal/stores/atelier/transfer"),
     "store_orders-yen": (MERCHANT, "/portal/stores/atelier/orders"),
     "app_page-not-installed": (DEVELOPER, "/portal/apps/{asking_id}"),
     "app_usage-empty": (DEVELOPER, "/portal/apps/{asking_id}/usage"),

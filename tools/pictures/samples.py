@@ -10,8 +10,10 @@ import httpx
 import msgspec
 import pyotp
 
+from stoa.access.app_keys import add_key
 from stoa.access.apps import suspend_app
 from stoa.access.credentials import keyed_hash
+from stoa.access.deploy_tokens import create_deploy_token
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator, find_store
 from stoa.accounts import announcements, teams, two_factor
@@ -27,10 +29,13 @@ from stoa.mail.contract import Content, Recipient
 from stoa.mail.outbox import post
 from stoa.notifications.contract import News
 from stoa.notifications.notify import notify
+from stoa.rest.metadata_types import Definition
 from stoa.settings import load
+from stoa.store_data.definitions import define, define_of_app
 from stoa.usage.queries import ADD_DAYS
 from stoa.usage.rules import COUNTERS
 from stoa.webhooks.app_callbacks import set_callbacks
+from stoa.webhooks.app_subscriptions import AppSubscription, declare
 from stoa_client import Client
 from stoa_client.errors import StoaError
 from tools.pictures.demo import LOOPBACK, SHOWN, UNDELIVERABLE, Demo, wait_until
@@ -57,6 +62,11 @@ _PARCELS = {
     "customers:read": "To print the address on the parcel.",
 }
 _WORDS = "We bring your parcels within two days. Your neighbours at Atelier use us, too."
+_RANK = Definition(
+    resource="product", key="rank", type="integer", min=1, description="The place in the warehouse list."
+)
+_WARRANTY = Definition(resource="product", key="warranty_months", type="integer", min=0, max=120)
+_PUBLIC_KEY = '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}'  # of RFC 8037
 _RETURN_URL = "https://sync.example.com/installed"
 _SKUS = ("TS-LIN-S-NAT", "MG-CAF-MOS", "BD-OLV-45", "KN-MER-M-OAT", "KT-ENM-CRM", "MG-CAF-INK")
 _IMPORT = """sku,name,price,status
@@ -107,6 +117,13 @@ async def _add_people(demo: Demo) -> tuple[str, str, dict[str, Any]]:
     made = await register_app(by, me, _APP, "https://sync.example.com", _REASONS, f"{me}:first")
     await install(by, made.client_id, "demo")
     await set_callbacks(by, made.client_id, endpoint_url=f"{demo.hook}/app", return_urls=[_RETURN_URL])
+    declared, _ = await declare(
+        by, made.client_id, AppSubscription("Prices", ["product.updated"], f"{demo.hook}/prices")
+    )
+    await create_deploy_token(by, made.client_id, "CI", days=90, account_id=me)
+    await define_of_app(by, made.client_id, _RANK)
+    await define(by, "demo", _WARRANTY)
+    await add_key(by, made.client_id, _PUBLIC_KEY)
     asking = await register_app(by, me, _ASKING, "https://parcels.example.com", _PARCELS, f"{me}:second")
     listed = await owned_app(db, me, asking.app_id)
     assert isinstance(listed, OwnedApp)  # noqa: S101 - it was registered a line above
@@ -137,6 +154,8 @@ async def _add_people(demo: Demo) -> tuple[str, str, dict[str, Any]]:
         "asking_id": asking.app_id,
         "suspended_id": suspended.app_id,
         "client_id": made.client_id,
+        "declared_id": declared.id,
+        "collection": "front-page",
         "handle": "demo",
         "store": "demo",
         "at": "demo",
@@ -157,7 +176,7 @@ def _token(address: str) -> str:
 async def _set_up_token(by: Operator) -> str:
     """The token of a link for the first account, which a service offers only while it has none."""
     token = secrets.token_urlsafe(32)
-    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1, None))
+    await ADD_LINK.one(by.db, keyed_hash(by.key, token), "set-up", "", *(True, None, 1, None, False))
     return token
 
 
@@ -258,15 +277,18 @@ async def _find_parameters(demo: Demo, params: dict[str, Any]) -> dict[str, Any]
         [[found]] = await db.fetch(statement, *args)
         return found
 
-    orders = [row[0] for row in await db.fetch("SELECT id FROM orders WHERE store_id = $1 ORDER BY number", store.id)]
-    returned = orders[9]
+    async def order(condition: str) -> int:
+        """The newest order of which this is true."""
+        return await one(f"SELECT max(id) FROM orders WHERE store_id = $1 AND {condition}", store.id)
+
+    returned = await order("status = 'shipped' AND payment_status = 'partially_refunded'")
     found = {
         "logged_id": await one(_FAILED_REQUEST, params["app_id"]),
         "product_id": await one("SELECT product_id FROM variants WHERE store_id = $1 AND sku = $2", store.id, _SKUS[0]),
         "order_id": returned,  # shipped, with a part refunded
-        "pending_order_id": orders[20],
-        "processing_order_id": orders[17],
-        "duplicate_order_id": orders[29],
+        "pending_order_id": await order("status = 'pending' AND payment_status = 'unpaid'"),
+        "processing_order_id": await order("status = 'processing'"),
+        "duplicate_order_id": await order("suspected_duplicates > 0"),
         "customer_id": await one("SELECT customer_id FROM orders WHERE store_id = $1 AND id = $2", store.id, returned),
         "location_code": await one("SELECT min(code) FROM locations WHERE store_id = $1", store.id),
         "action": "refund",

@@ -149,7 +149,8 @@ export class Connection {
     return new Export(() => {
       const timed = begun(options);
       const open = (cursor: string | undefined) => this.lines(path, "application/x-ndjson", { ...timed, cursor } as AnyOptions, true);
-      return { open, retries: this.policy.retries, endsAt: timed.endsAt, signal: timed.signal };
+      const openCsv = () => this.parts(path, "text/csv", timed);
+      return { open, openCsv, retries: this.policy.retries, endsAt: timed.endsAt, signal: timed.signal };
     }, options.cursor);
   }
 

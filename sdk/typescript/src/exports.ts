@@ -9,6 +9,8 @@ const LONGEST_PAUSE_MS = 8000;
 export interface Reading {
   /** Opens the stream after a cursor, and yields its lines. */
   readonly open: (cursor: string | undefined) => AsyncIterable<string>;
+  /** Opens the list as CSV, and yields its parts. */
+  readonly openCsv: () => AsyncIterable<Uint8Array>;
   readonly retries: number;
   readonly endsAt?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -39,16 +41,33 @@ export class Export<T> implements AsyncIterable<T> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    for await (const { row } of this.#read()) yield row;
+  }
+
+  /**
+   * The list as a file, in parts as they arrive: NDJSON, which resumes after a broken connection, or CSV, which does not. It throws
+   * if it cannot be completed. In Node, `writeFile` of `node:fs/promises` takes it.
+   */
+  async *file(format: "ndjson" | "csv" = "ndjson"): AsyncGenerator<Uint8Array, void> {
+    if (format === "csv") {
+      yield* this.#begin().openCsv();
+      return;
+    }
+    const encoder = new TextEncoder();
+    for await (const { line } of this.#read()) yield encoder.encode(`${line}\n`);
+  }
+
+  async *#read(): AsyncGenerator<Read<T>, void> {
     const { open, retries, endsAt = Infinity, signal } = this.#begin();
     for (let failures = 0, complete = false; !complete; ) {
       // The rows after the last cursor; they come again if the connection breaks.
-      let held: T[] = [];
+      let held: Read<T>[] = [];
       try {
         for await (const line of open(this.#cursor)) {
           const row = JSON.parse(line) as Record<string, unknown>;
           const end = endOf(line, row);
           if (!end) {
-            held.push(row as T);
+            held.push({ line, row: row as T });
             continue;
           }
           const settled = held;
@@ -76,6 +95,12 @@ export class Export<T> implements AsyncIterable<T> {
     for await (const each of this) all.push(each);
     return all;
   }
+}
+
+/** A line with the resource that it contains. */
+interface Read<T> {
+  readonly line: string;
+  readonly row: T;
 }
 
 /** What a line says about the stream: the content of `meta`, or the problem that ended it; undefined for a resource. */

@@ -1,5 +1,8 @@
 /** Exports: whole lists as streams, which resume after a broken connection and throw without their end. */
 import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { Client, codes, ConnectionFailed } from "@stoa/client";
 import { accounts, clientOf, serving } from "./setup.js";
@@ -59,4 +62,54 @@ test("an export contains every resource of the list", async () => {
   assert.deepEqual((await exported.toArray()).map((product) => product.name), names);
   assert.equal(exported.total, 3);
   assert.deepEqual(await client.products.export({ cursor: exported.cursor }).toArray(), []);
+});
+
+test("an export is written to a file, as NDJSON or CSV", async () => {
+  const client = clientOf(accounts.other);
+  await client.products.create({ name: "Filed", price: "1.00", brand: "Filed" });
+  const folder = await mkdtemp(join(tmpdir(), "stoa-export-"));
+  try {
+    const exported = client.products.export({ brand: "Filed", fields: ["id", "name"] });
+    await writeFile(join(folder, "all.ndjson"), exported.file());
+    const lines = (await readFile(join(folder, "all.ndjson"), "utf8")).trimEnd().split("\n");
+    assert.deepEqual(lines.map((line) => (JSON.parse(line) as { name: string }).name), ["Filed"]);
+    assert.equal(exported.total, 1);
+    await writeFile(join(folder, "all.csv"), client.products.export({ brand: "Filed", fields: ["id", "name"] }).file("csv"));
+    const [head, row] = (await readFile(join(folder, "all.csv"), "utf8")).split("\r\n");
+    assert.match(head ?? "", /^id,name/);
+    assert.match(row ?? "", /,Filed/);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test("a file of a broken export resumes, and one without its end throws", async () => {
+  let requests = 0;
+  const first = `${rows[0]}${rows[1]}{"meta":{"count":2,"cursor":"two"}}\n${rows[2]}`;
+  const text = await serving(
+    (_request, response) => {
+      const body = [first, `${rows[2]}${rows[3]}${end}`][requests++] ?? "";
+      response.writeHead(200, { "content-type": "application/x-ndjson" });
+      response.write(body, () => (requests === 1 ? response.destroy() : response.end()));
+    },
+    async (url) => {
+      const decoder = new TextDecoder();
+      let text = "";
+      for await (const part of new Client(url, { token: "stoa_at_x" }).products.export().file()) text += decoder.decode(part);
+      return text;
+    },
+  );
+  assert.equal(text, rows.join(""));
+  await assert.rejects(
+    serving(
+      (_request, response) => {
+        response.writeHead(200, { "content-type": "text/csv", "content-length": "100" });
+        response.write("id,name\r\n", () => response.destroy());
+      },
+      async (url) => {
+        for await (const part of new Client(url, { token: "stoa_at_x", retries: 0 }).products.export().file("csv")) assert.ok(part);
+      },
+    ),
+    ConnectionFailed,
+  );
 });

@@ -1,12 +1,15 @@
 """The commands of `stoa app`, except those of `stoa.webhooks.app_commands`, which completes the group."""
 
+from collections.abc import Awaitable
+
 import click
 
 from stoa.access import apps, grants
 from stoa.access.console import Console, print_one, print_rows, warn_shown_once
-from stoa.access.contract import NewSecret
+from stoa.access.contract import App, NewSecret
 from stoa.access.deploy_token_commands import deploy_tokens
 from stoa.access.key_commands import keys
+from stoa.access.operator import Operator, find_app
 from stoa.access.options import grace_options, json_option, scopes_option
 
 
@@ -131,7 +134,7 @@ def suspend_app(console: Console, app: str, reason: str, *, as_json: bool) -> No
     Example:
       stoa app suspend stoa_ci_4fGh2kLmN0pQrStU
     """
-    print_one(console.run(lambda by: apps.suspend_app(by, app, reason)), as_json=as_json)
+    print_one(console.run(lambda by: _shown(by, apps.suspend_app(by, app, reason))), as_json=as_json)
 
 
 @app.command("resume")
@@ -145,7 +148,12 @@ def resume_app(console: Console, app: str, *, as_json: bool) -> None:
     Example:
       stoa app resume stoa_ci_4fGh2kLmN0pQrStU
     """
-    print_one(console.run(lambda by: apps.resume_app(by, app)), as_json=as_json)
+    print_one(console.run(lambda by: _shown(by, apps.resume_app(by, app))), as_json=as_json)
+
+
+async def _shown(by: Operator, changed: Awaitable[App]) -> App:
+    """The changed app with its stores in all shards."""
+    return await find_app(by.everywhere, (await changed).client_id)
 
 
 def _print_secret(secret: NewSecret, *, as_json: bool) -> None:

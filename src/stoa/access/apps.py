@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from stoa.access.app_changes import tell_shards
 from stoa.access.audit import SERVICE, changed_values
 from stoa.access.contract import App, AppDeleted, AppSecret, InvalidGrace, NewSecret, RotationActive
 from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
@@ -19,12 +20,14 @@ from stoa.access.operator_queries import (
     END_APP_ENDPOINTS,
     END_SECRET,
     ENDING_SECRETS,
+    INSTALLED_HERE,
     LIST_APPS,
     LIVE_SECRETS,
     LOCK_APP,
     REVOKE_TOKENS_OF_APP,
     SET_APP_STATUS,
 )
+from stoa.db.shards import ABSENT
 from stoa.notifications.news import app_suspended
 from stoa.notifications.notify import notify
 from stoa.notifications.people import people_of
@@ -33,7 +36,7 @@ LONGEST_GRACE_HOURS = 168
 
 
 async def list_apps(by: Operator) -> list[App]:
-    return await LIST_APPS.all(by.db)
+    return await LIST_APPS.all(by.everywhere)
 
 
 async def create_app(by: Operator, name: str, scopes: Sequence[str]) -> NewSecret:
@@ -104,14 +107,16 @@ async def delete_app(by: Operator, app: str) -> App:
     async with by.transaction() as joined, joined.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
-        for handle in found.stores:
+        absent = await ABSENT.all(db)
+        for handle in await INSTALLED_HERE.all(db, found.id, absent):
             await uninstall(joined, app, handle)
         await DROP_SECRETS.run(db, found.id)
         await DROP_KEYS.run(db, found.id)
         await DROP_DEPLOY_TOKENS.run(db, found.id)
         await DELETE_CALLBACKS.run(db, found.id)
-        await END_APP_ENDPOINTS.run(db, found.id)
+        await END_APP_ENDPOINTS.run(db, found.id, absent)
         await REVOKE_TOKENS_OF_APP.run(db, found.id)
+        await tell_shards(by, db, found.id)
         if await SET_APP_STATUS.run(db, found.id, "deleted"):
             await by.record(db, SERVICE, "app.deleted", f"app:{found.id}", name=found.name)
         return await find_app(db, app)

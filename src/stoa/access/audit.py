@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, distinct, in_order
 from stoa.db.query import Command, Executor, Query
 
 SERVICE = None  # the chain of entries that belong to no single store
 SERVICE_NAME = "-"  # of that chain; no store handle starts with a hyphen
+ENTRY = "entry"  # the kind of a message to a store
 _GENESIS = bytes(32)
 _PAGE = 1_000
 
@@ -52,6 +54,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 START = Head(0, _GENESIS)
+
+
+class LateEntry(msgspec.Struct):
+    """An action in the directory, on its way to the log of a store in a shard."""
+
+    action: str
+    actor: str
+    subject: str
+    detail: dict[str, Any]
+    request_id: str
+    moment: datetime
 
 
 class _Last(msgspec.Struct):
@@ -119,24 +132,26 @@ SERVICE_FOUND = Query(
     unbound=_NO_STORE,
 )
 _FIELDS = "position, action, actor, subject, detail, request_id, created_at, seal"
-EVERYWHERE = Query(
+EVERYWHERE = FanOut(
     StoreEntry,
     f"""SELECT {_FIELDS}, (SELECT s.handle FROM stores s WHERE s.id = e.store_id) AS store FROM (
-               SELECT store_id, {_FIELDS} FROM audit_entries WHERE created_at < $1 AND {_CONDITIONS}
+               SELECT store_id, {_FIELDS} FROM audit_entries
+                WHERE created_at < $1 AND {_CONDITIONS} AND store_id <> ALL ($8::bigint[])
                 ORDER BY created_at DESC LIMIT $7) e
          UNION ALL
         (SELECT {_FIELDS}, '' AS store FROM service_audit_entries WHERE created_at < $1 AND {_CONDITIONS}
           ORDER BY created_at DESC LIMIT $7)
          ORDER BY created_at DESC, store, position DESC LIMIT $7""",
+    # Each shard has a copy of the log of the service.
+    in_order("-created_at", "store", "-position", limit=7, unique=["store", "position"]),
     unbound="operators search the logs of all stores",
-    over="shards",
 )
-ALL_ACTIONS = Query(
+ALL_ACTIONS = FanOut(
     str,
-    """SELECT action FROM (SELECT DISTINCT action FROM audit_entries
+    """SELECT action FROM (SELECT DISTINCT action FROM audit_entries WHERE store_id <> ALL ($1::bigint[])
                            UNION SELECT DISTINCT action FROM service_audit_entries) a ORDER BY action LIMIT 200""",
+    distinct,
     unbound="operators search the logs of all stores",
-    over="shards",
 )
 SERVICE_SEAL_AT = Query(bytes, "SELECT seal FROM service_audit_entries WHERE position = $1", unbound=_NO_STORE)
 
@@ -161,7 +176,7 @@ async def record(
 ) -> int:
     """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position.
 
-    `moment` is the time of the entry if it is not now, for the past of sample data.
+    `moment` is the time of the entry if it is not now: for the past of sample data, and for entries that follow from the directory.
     """
     text = msgspec.json.encode(detail, order="deterministic").decode()
     if store_id is not None:
@@ -177,6 +192,21 @@ async def record(
         inserted = SERVICE_APPEND.run(db, *fields) if store_id is None else APPEND.run(db, store_id, *fields)
         if await inserted:
             return entry.position
+
+
+async def receive_entry(db: Executor, store_id: int, content: bytes) -> None:
+    """Append an entry about what the directory did for a store, with the time of that."""
+    late = msgspec.json.decode(content, type=LateEntry)
+    await record(
+        db,
+        store_id,
+        late.action,
+        actor=late.actor,
+        subject=late.subject,
+        detail=late.detail,
+        request_id=late.request_id,
+        moment=late.moment,
+    )
 
 
 async def _last(db: Executor, store_id: int | None) -> _Last:

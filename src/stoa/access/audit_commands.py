@@ -11,6 +11,7 @@ from stoa.access import audit, audit_heads, stores
 from stoa.access.console import Console, Refused, print_one, print_rows, progress
 from stoa.access.operator import Operator, find_store
 from stoa.access.options import json_option
+from stoa.db.query import Executor
 
 _LOGGED = "audit head"  # the event of the service's log lines
 
@@ -59,7 +60,7 @@ def list_entries(console: Console, handle: str | None, limit: int, *, as_json: b
     """
 
     async def read(by: Operator) -> list[audit.Entry]:
-        return await audit.newest(by.db, await _chain_id(by, handle or audit.SERVICE_NAME), limit)
+        return await audit.newest(*await _chain(by, handle or audit.SERVICE_NAME), limit)
 
     entries = [_shown(entry) for entry in console.run(read)]
     print_rows(entries, as_json=as_json, none="The log has no entries yet.")
@@ -103,7 +104,7 @@ def verify_chains(
         broken = [
             f"{name}:{head.position}"
             for name, head in (*earlier, *((name, head) for name, head in logged if name in names))
-            if not await audit.holds(by.db, await _chain_id(by, name), head)
+            if not await audit.holds(*await _chain(by, name), head)
         ]
         walked: list[Chain] = []
         with progress(quiet=as_json) as shown:
@@ -129,9 +130,9 @@ def verify_chains(
 
 
 async def _walk(by: Operator, name: str) -> Chain:
-    store_id = await _chain_id(by, name)
-    found = await audit_heads.verify(by.db, by.key, store_id)
-    note = audit.note_of(name, await audit.head(by.db, store_id))
+    db, store_id = await _chain(by, name)
+    found = await audit_heads.verify(db, by.key, store_id)
+    note = audit.note_of(name, await audit.head(db, store_id))
     return Chain(name, found.entries, found.sealed, found.first_bad, note)
 
 
@@ -152,8 +153,12 @@ def _notes_in(log: Path | None) -> list[str]:
     return list(notes)
 
 
-async def _chain_id(by: Operator, name: str) -> int | None:
-    return audit.SERVICE if name == audit.SERVICE_NAME else (await find_store(by.db, name)).id
+async def _chain(by: Operator, name: str) -> tuple[Executor, int | None]:
+    """The database of a chain, and the store that it belongs to, if any."""
+    if name == audit.SERVICE_NAME:
+        return by.db, audit.SERVICE
+    by = await by.at_store(name)
+    return by.db, (await find_store(by.db, name)).id
 
 
 def _read_note(note: str) -> tuple[str, audit.Head]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from stoa.access.contract import ErasureBegun, StoreRow
-from stoa.access.operator import Operator, find_store
+from stoa.access.operator import Operator, known_store
 from stoa.access.operator_queries import (
     CANCEL_ERASURE,
     CLOSE_STORE,
@@ -22,22 +22,22 @@ ERASURE_DAYS = 30
 async def close_store(by: Operator, handle: str) -> StoreRow:
     """Refuse every app on a store until its owner opens it again; no data is lost."""
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         if await _close(db, store.id):
-            await by.record(db, store.id, "store.closed", f"store:{handle}")
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.closed", f"store:{handle}")
+        return await known_store(db, handle)
 
 
 async def reopen_store(by: Operator, handle: str) -> StoreRow:
     """Admit apps to a closed store again, and cancel its deletion; it stays suspended if an operator has suspended it."""
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         closure = await _closure(db, store.id)
         if closure is not None:
             await REMOVE_CLOSURE.run(db, store.id)
             await SET_STORE_STATUS.run(db, store.id, "suspended" if closure.suspended else "active")
-            await by.record(db, store.id, "store.reopened", f"store:{handle}")
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.reopened", f"store:{handle}")
+        return await known_store(db, handle)
 
 
 async def delete_store(by: Operator, handle: str, *, days: int = ERASURE_DAYS) -> StoreRow:
@@ -46,22 +46,24 @@ async def delete_store(by: Operator, handle: str, *, days: int = ERASURE_DAYS) -
     A second deletion can only be earlier than the first.
     """
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         await _close(db, store.id)
         await _closure(db, store.id)
         erase_at: datetime = await SCHEDULE_ERASURE.one(db, store.id, days)
-        await by.record(db, store.id, "store.deletion_scheduled", f"store:{handle}", erase_at=f"{erase_at:%Y-%m-%d}")
-        return await find_store(db, handle)
+        await by.record_global(
+            db, store.id, "store.deletion_scheduled", f"store:{handle}", erase_at=f"{erase_at:%Y-%m-%d}"
+        )
+        return await known_store(db, handle)
 
 
 async def cancel_store_deletion(by: Operator, handle: str) -> StoreRow:
     """Cancel the deletion of a store; it stays closed."""
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         await _closure(db, store.id)
         if await CANCEL_ERASURE.run(db, store.id):
-            await by.record(db, store.id, "store.deletion_cancelled", f"store:{handle}")
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.deletion_cancelled", f"store:{handle}")
+        return await known_store(db, handle)
 
 
 async def _close(db: Executor, store_id: int) -> bool:

@@ -3,9 +3,10 @@
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
+from functools import partial
 from typing import IO, Any, TypeVar, cast
 
 import click
@@ -16,17 +17,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from stoa.access.contract import AccessRefused
+from stoa.access.encryption import Cipher, shard_url
 from stoa.access.key_rotation import with_known_keys
 from stoa.access.operator import Operator
 from stoa.db import migrate
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.errors import Unavailable
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.service_facts import check_key
+from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.settings import Settings, secret_key
 
 T = TypeVar("T")
+_STATEMENT_MS = 30_000
 FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes; 0 is success
 _WIDTH_WITHOUT_TERMINAL = 250  # in a file or pipe, table rows should not wrap
 
@@ -48,15 +53,20 @@ class Console(msgspec.Struct, frozen=True):
     settings: Settings
     database: Callable[[], AbstractAsyncContextManager[Database]]
 
-    def run(self, work: Callable[[Operator], Awaitable[T]]) -> T:
-        """Run one operation; a refusal ends the command with one line that says what to do."""
+    def run(self, work: Callable[[Operator], Awaitable[T]], *, at: str | None = None) -> T:
+        """Run one operation, with `at` in the database of this store; a refusal ends the command with one line that says what
+        to do."""
 
         async def inside() -> T:
             async with self.database() as db:
                 await check_key(db, secret_key(self.settings))
                 settings = await with_known_keys(db, self.settings)
-                actor = f"operator:{_user()}"
-                return await work(Operator(db, settings, actor=actor, request_id=new_id("req")))
+                async with all_shards(db, settings) as everywhere:
+                    actor = f"operator:{_user()}"
+                    by = Operator(db, settings, actor=actor, request_id=new_id("req"), everywhere=everywhere)
+                    done = await work(by if at is None else await by.at_store(at))
+                _warn_of(everywhere.away)
+                return done
 
         try:
             return asyncio.run(inside())
@@ -67,6 +77,26 @@ class Console(msgspec.Struct, frozen=True):
             raise Refused(message, UNREACHABLE) from error
 
 
+@asynccontextmanager
+async def all_shards(db: Database, settings: Settings) -> AsyncGenerator[Everywhere]:
+    """Reads from all shards for one command; they are looked for when they are first needed."""
+    read_url = partial(shard_url, Cipher(secret_key(settings)))
+    shards = Shards(db, read_url, size=db.size, statement_timeout_ms=_STATEMENT_MS)
+    everywhere = Everywhere(db, shards, look=True)
+    try:
+        yield everywhere
+    finally:
+        await everywhere.close()
+
+
+def _warn_of(away: Collection[str]) -> None:
+    """Name the shards that did not answer, and let the command end with the code for a result in part."""
+    if away:
+        names = ", ".join(sorted(away))
+        click.echo(f"warning: {names} did not answer: what its stores have is missing from this result", err=True)
+        click.get_current_context().call_on_close(lambda: sys.exit(IN_PART))
+
+
 def open_console(settings: Settings) -> Console:
     """The console of the `stoa` command."""
 
@@ -75,7 +105,7 @@ def open_console(settings: Settings) -> Console:
         with database_url(settings) as (url, started):
             if started:
                 await migrate.migrate(url)
-            opened = Database(url, size=2, statement_timeout_ms=30_000)
+            opened = Database(url, size=2, statement_timeout_ms=_STATEMENT_MS)
             try:
                 await migrate.check_schema(opened)
                 yield opened

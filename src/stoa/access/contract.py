@@ -1,5 +1,6 @@
 """The public contract of access: scopes, stores, apps, installations, events and errors."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, ClassVar
 
@@ -242,9 +243,11 @@ class TemporarilyUnavailable(OAuthError):
     status = 503
     error = "temporarily_unavailable"
 
-    def __init__(self) -> None:
+    def __init__(self, away: Sequence[str] = ()) -> None:
+        """`away` names the shards that do not answer, if the others do."""
+        what = f"A part of the stores ({', '.join(away)}) is" if away else "The service is"
         super().__init__(
-            "The service is temporarily unavailable. Retry after the number of seconds in `Retry-After`.", retry_in_s=1
+            f"{what} temporarily unavailable. Retry after the number of seconds in `Retry-After`.", retry_in_s=1
         )
 
 
@@ -258,8 +261,13 @@ class AccessRefused(Exception):
 class StoreInShard(AccessRefused):
     def __init__(self, handle: str, shard: str) -> None:
         super().__init__(
-            f'the store "{handle}" is in the shard {shard}, where this is not possible yet; move it to the directory first'
+            f'the store "{handle}" is in the shard {shard}, where this is not possible; move it to the directory first'
         )
+
+
+class NoShardForStores(AccessRefused):
+    def __init__(self, name: str, choices: Sequence[str]) -> None:
+        super().__init__(f'there is no shard "{name}" that takes stores; choose one of {", ".join(choices)}')
 
 
 class NoSuchStore(AccessRefused):

@@ -22,7 +22,7 @@ from stoa.access.contract import (
     StoreRow,
 )
 from stoa.access.credentials import hint, is_access_token, keyed_hash, keyed_hashes, new_access_token
-from stoa.access.operator import Operator, find_app, find_store, known_scopes
+from stoa.access.operator import Operator, find_app, find_store, known_scopes, known_store
 from stoa.access.operator_queries import (
     ADD_APP_ENDPOINT,
     CHANGE_INSTALLATION,
@@ -43,6 +43,7 @@ from stoa.events.outbox import Actor, Event, emit
 
 
 async def list_installations(by: Operator, store: str) -> list[Installation]:
+    by = await by.at_store(store)
     return await LIST_INSTALLATIONS.all(by.db, (await find_store(by.db, store)).id)
 
 
@@ -58,6 +59,7 @@ async def install(
     """Install an app on a store with these scopes, by default all it requests; a second call changes the scopes."""
     if any(rate is not None and rate < 1 for rate in (rate_burst, rate_refill)):
         raise InvalidRate
+    by = await by.at_store(store)
     async with by.db.transaction() as db:
         found, found_store = await find_app(db, app), await find_store(db, store)
         await LOCK_APP.one(db, found.id)
@@ -94,6 +96,7 @@ async def install(
 
 async def uninstall(by: Operator, app: str, store: str) -> Installation:
     """Uninstall an app from a store, which refuses its tokens from then on, also after a reinstall."""
+    by = await by.at_store(store)
     async with by.db.transaction() as db:
         found, found_store = await find_app(db, app), await find_store(db, store)
         removed = await GET_INSTALLATION.maybe(db, found_store.id, found.id)
@@ -114,12 +117,14 @@ async def issue_token(
 ) -> IssuedToken:
     """Issue the token that the app itself would get: for one store, or for every store that installed it."""
     token = new_access_token()
+    installed = await list_installations(by, store) if store is not None else []
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         store_id, granted = None, found.scopes
         if store is not None:
-            store_id = (await find_store(db, store)).id
-            installation = await GET_INSTALLATION.maybe(db, store_id, found.id)
+            store_id = (await known_store(db, store)).id
+            # An app that is uninstalled meanwhile gets a token that the store refuses.
+            installation = next((each for each in installed if each.app_id == found.id), None)
             if installation is None:
                 raise NotInstalled(app, store)
             granted = installation.scopes
@@ -130,7 +135,7 @@ async def issue_token(
         expires_at = await store_tokens(db, [new], lifetime_s or by.settings.token_seconds)
         scope = " ".join(listed(requested, granted))
         detail = {"token_hint": hint(token), "scope": scope}
-        await by.record(db, store_id or SERVICE, "token.issued", f"app:{found.id}", **detail)
+        await _record_token(by, db, store_id, "token.issued", f"app:{found.id}", **detail)
     return IssuedToken(token, scope, store, expires_at)
 
 
@@ -143,7 +148,7 @@ async def revoke_token(by: Operator, token: str) -> None:
         if revoked is None:
             raise NoSuchToken
         subject = f"app:{revoked.app_id}"
-        await by.record(db, revoked.store_id or SERVICE, "token.revoked", subject, token_hint=hint(token))
+        await _record_token(by, db, revoked.store_id, "token.revoked", subject, token_hint=hint(token))
 
 
 async def revoke_all_tokens(by: Operator, app: str) -> int:
@@ -153,6 +158,16 @@ async def revoke_all_tokens(by: Operator, app: str) -> int:
         count = await REVOKE_TOKENS_OF_APP.run(db, found.id)
         await by.record(db, SERVICE, "token.all_revoked", f"app:{found.id}", tokens=count)
     return count
+
+
+async def _record_token(
+    by: Operator, db: Executor, store_id: int | None, action: str, subject: str, **detail: str
+) -> None:
+    """Write the audit entry of a token: in the log of its store, or in that of the service."""
+    if store_id is None:
+        await by.record(db, SERVICE, action, subject, **detail)
+    else:
+        await by.record_global(db, store_id, action, subject, **detail)
 
 
 def _check_covered(scopes: Sequence[str], covered: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from stoa.access.credentials import is_access_token, keyed_hashes
 from stoa.access.oauth import SAFE, oauth_refused, peer_of, request_id_of
 from stoa.access.queries import INSTALLATIONS_PAGE, TOKEN_OWNER, InstallationRow
 from stoa.db.errors import Unavailable
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
 from stoa.rest.cursors import encode_cursor, invalid_cursor
@@ -113,9 +114,12 @@ class Installations:
         filters = dict(zip(query.shape.filters, query.values, strict=True))
         after = query.after[0] if query.after else 0
         since, statuses = filters.get("updated_since", _EVER), filters.get("status", list(STATUSES))
-        rows, end = await self._read_page(app_id, after, since, statuses, query.limit + 1)
+        everywhere = Everywhere(self._db, self._shards)
+        rows = await INSTALLATIONS_PAGE.all(everywhere, app_id, after, since, statuses, query.limit + 1)
+        if everywhere.away:  # an incomplete page would hide installations, and its cursor would skip them
+            raise TemporarilyUnavailable(away=sorted(everywhere.away))
         shown = rows[: query.limit]
-        last = shown[-1].store_id if len(rows) > query.limit else end
+        last = shown[-1].store_id if len(rows) > query.limit else None
         cursor = encode_cursor(query.of_list, query.given, [last], backwards=False) if last is not None else None
         service = self._urls(request).service
         page: dict[str, Any] = {
@@ -123,22 +127,6 @@ class Installations:
             "meta": {"limit": query.limit, "next_cursor": cursor},
         }
         return msgspec.json.encode(page)
-
-    async def _read_page(
-        self, app_id: int, after: int, since: datetime, statuses: list[str], limit: int
-    ) -> tuple[list[InstallationRow], int | None]:
-        """The next rows, and how far they reach if a shard has more. An incomplete page would hide installations, so each
-        shard must answer."""
-        arguments = (app_id, after, since, statuses, limit)
-        if self._shards is None or not self._db.fenced:
-            return await INSTALLATIONS_PAGE.all(self._db, *arguments), None
-        found = await self._shards.fan_out(lambda db: INSTALLATIONS_PAGE.all(db, *arguments))
-        if found.away:
-            raise Unavailable(f"shards do not answer: {', '.join(found.away)}")
-        end = min((page[-1].store_id for page in found.answers.values() if len(page) == limit), default=None)
-        # A store that has moved has left rows behind.
-        rows = [row for shard, page in found.answers.items() for row in page if row.shard == shard]
-        return sorted([row for row in rows if end is None or row.store_id <= end], key=lambda row: row.store_id), end
 
     def _refused(self, request: Request, refusal: Refusal, request_id: str, headers: dict[str, str]) -> Response:
         origin = self._urls(request).service

@@ -1,8 +1,9 @@
 """The actor of an access change: its database connection, and its name in the audit log."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from stoa.access import audit
 from stoa.access.contract import (
@@ -16,15 +17,19 @@ from stoa.access.contract import (
     StoreRow,
     UnknownScope,
 )
-from stoa.access.operator_queries import GET_APP, GET_STORE
+from stoa.access.operator_queries import GET_APP, GET_STORE, TRY_ENTER
 from stoa.access.rules import ordered
 from stoa.db.connection import Connection
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.service_facts import note_key, own_shard
+from stoa.db.shard_outbox import send_to_store
+from stoa.db.shards import DIRECTORY, Shards
 from stoa.names import fault_in
 from stoa.settings import Settings, secret_key
 
+T = TypeVar("T")
 _LARGEST_ID = 2**63
 
 
@@ -42,14 +47,52 @@ class Joined:
 
 
 class Operator:
-    """An actor that changes access within one request, such as `operator:maria` or `account:7`."""
+    """An actor that changes access within one request, such as `operator:maria` or `account:7`.
 
-    def __init__(self, db: Database | Joined, settings: Settings, *, actor: str, request_id: str) -> None:
+    `everywhere` reads what many stores have, and leads to the stores in shards; without shards, and in a transaction, it is `db`.
+    """
+
+    def __init__(
+        self,
+        db: Database | Joined,
+        settings: Settings,
+        *,
+        actor: str,
+        request_id: str,
+        everywhere: Everywhere | None = None,
+    ) -> None:
         self.db = db
+        self._everywhere = everywhere
         self.settings = settings
         self.key = secret_key(settings)
         self.actor = actor
         self.request_id = request_id
+
+    @property
+    def shards(self) -> Shards | None:
+        """All shards; None in a transaction."""
+        return None if self._everywhere is None else self._everywhere.shards
+
+    @property
+    def everywhere(self) -> Executor:
+        return self._everywhere or self.db
+
+    async def database_of(self, store_id: int) -> Database | Joined:
+        """The database of a store."""
+        return self.db if self._everywhere is None else await self._everywhere.of_store(store_id)
+
+    @property
+    def away(self) -> list[str]:
+        """The shards that have not answered."""
+        return sorted(self._everywhere.away) if self._everywhere is not None else []
+
+    async def each(self, ask: Callable[[Executor], Awaitable[T]]) -> dict[str, T]:
+        """What each database answers, by the name of its shard."""
+        return {DIRECTORY: await ask(self.db)} if self._everywhere is None else await self._everywhere.each(ask)
+
+    async def shard_urls(self) -> dict[str, str]:
+        """The URLs of all shards, by name."""
+        return {} if self._everywhere is None else await self._everywhere.urls()
 
     @property
     def account_id(self) -> int | None:
@@ -63,8 +106,25 @@ class Operator:
         async with self.db.transaction() as connection:
             yield Operator(Joined(connection), self.settings, actor=self.actor, request_id=self.request_id)
 
+    async def at_store(self, handle: str) -> "Operator":
+        """The same actor in the database of a store, for what is written or read there.
+
+        The copies of global rows there are as new as this call. In a transaction, the actor stays in its database.
+        """
+        if self.shards is None or isinstance(self.db, Joined):
+            return self
+        shard = (await known_store(self.db, handle)).shard
+        there = await self.shards.database(shard)
+        if there is self.db:
+            return self
+        await self.shards.catch_up(shard)
+        return Operator(there, self.settings, actor=self.actor, request_id=self.request_id, everywhere=self._everywhere)
+
     async def record(self, db: Executor, store_id: int | None, action: str, subject: str, **detail: Any) -> int:
-        """Write an audit entry in the transaction of the action, and with the first one the fingerprint of the key."""
+        """Write an audit entry in the transaction of the action, and with the first one the fingerprint of the key.
+
+        An action that writes rows of a store is refused if the store is not in this database.
+        """
         await note_key(db, self.key)
         return await audit.record(
             db,
@@ -76,11 +136,28 @@ class Operator:
             request_id=self.request_id,
         )
 
+    async def record_global(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> None:
+        """Write the audit entry of an action that changes only global rows, in the log of a store. If the store is in a shard, the
+        entry follows in a message."""
+        if await TRY_ENTER.one(db, store_id):
+            await self.record(db, store_id, action, subject, **detail)
+            return
+        await note_key(db, self.key)
+        entry = audit.LateEntry(action, self.actor, subject, detail, self.request_id, datetime.now(UTC))
+        await send_to_store(db, store_id, audit.ENTRY, entry)
 
-async def find_store(db: Executor, handle: str) -> StoreRow:
+
+async def known_store(db: Executor, handle: str) -> StoreRow:
+    """The global row of a store, for what concerns no rows of the store itself."""
     store = await GET_STORE.maybe(db, handle)
     if store is None:
         raise NoSuchStore(handle)
+    return store
+
+
+async def find_store(db: Executor, handle: str) -> StoreRow:
+    """A store whose rows are in this database."""
+    store = await known_store(db, handle)
     if store.shard and store.shard != await own_shard(db):
         raise StoreInShard(handle, store.shard)
     return store

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from stoa.access.contract import App, AppKey, AppSecret, Installation, RemovedInstallation, StoreRow
+from stoa.db.fan_out import FanOut, figures, in_order
 from stoa.db.query import Command, Query
 
 _OPERATOR = "operators see every store and app"
@@ -16,15 +17,27 @@ _STORE = """SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax,
   FROM stores s LEFT JOIN store_closures c ON c.store_id = s.id"""
 LIST_STORES = Query(StoreRow, f"{_STORE} ORDER BY s.handle", unbound=_OPERATOR)
 GET_STORE = Query(StoreRow, f"{_STORE} WHERE s.handle = $1", unbound=_OPERATOR)
+# Whether the store is here; until the transaction ends, it does not move.
+TRY_ENTER = Query(bool, "SELECT try_enter_store($1)")
 CREATE_STORE = Query(
     int,
-    """INSERT INTO stores (handle, name, currency, prices_include_tax, timezone, locale)
-       VALUES ($1, $2, $3, $4, $5, $6) RETURNING id""",
+    """INSERT INTO stores (handle, name, currency, prices_include_tax, timezone, locale, shard)
+       VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id""",
     unbound=_OPERATOR,
 )
+# A store without an entry in its log is not complete yet.
+IS_COMPLETE = Query(bool, "SELECT EXISTS (SELECT FROM audit_entries WHERE store_id = $1)")
 ADD_DEFAULT_LOCATION = Command(
     "INSERT INTO locations (store_id, code, name, priority) VALUES ($1, 'default', 'Default', 0)"
 )
+
+
+class StoresOfShard(msgspec.Struct):
+    shard: str
+    stores: int
+
+
+STORES_BY_SHARD = Query(StoresOfShard, "SELECT shard, count(*) AS stores FROM stores GROUP BY shard", unbound=_OPERATOR)
 ADD_HOSTS = Command(
     "INSERT INTO store_hosts (store_id, host) SELECT $1, unnest($2::text[])",
 )
@@ -64,17 +77,17 @@ UPDATE_STORE = Command(
 )
 
 # The apps come first: on a cluster, the nodes are then asked once for the installations of all of them.
-_APPS = """WITH found AS MATERIALIZED (SELECT a.* FROM apps a {}),
+_APPS = """WITH found AS MATERIALIZED (SELECT a.* FROM apps a {0}),
      installed AS MATERIALIZED (
          SELECT i.app_id, s.handle FROM installations i JOIN stores s ON s.id = i.store_id
-          WHERE i.app_id IN (SELECT f.id FROM found f))
+          WHERE i.app_id IN (SELECT f.id FROM found f) AND i.store_id <> ALL ({1}::bigint[]))
 SELECT a.id, a.client_id, a.name, a.scopes, a.status,
        ARRAY(SELECT k.hint FROM app_secrets k
               WHERE k.app_id = a.id AND (k.expires_at IS NULL OR k.expires_at > now()) ORDER BY k.id) AS secret_hints,
        ARRAY(SELECT i.handle FROM installed i WHERE i.app_id = a.id ORDER BY i.handle) AS stores, a.created_at
   FROM found a ORDER BY a.id"""
-LIST_APPS = Query(App, _APPS.format(""), unbound=_OPERATOR, over="shards")
-GET_APP = Query(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2"), unbound=_OPERATOR, over="shards")
+LIST_APPS = FanOut(App, _APPS.format("", "$1"), figures("stores"), unbound=_OPERATOR)
+GET_APP = FanOut(App, _APPS.format("WHERE a.client_id = $1 OR a.id = $2", "$3"), figures("stores"), unbound=_OPERATOR)
 # An install and a change of the app's callbacks lock the app, so that they see each other. FOR SHARE would be enough for two
 # installs, but on a cluster two shared locks on a global table deadlock.
 LOCK_APP = Query(int, "SELECT id FROM apps WHERE id = $1 FOR NO KEY UPDATE", unbound=_OPERATOR)
@@ -112,10 +125,19 @@ REMOVE_KEY = Command("DELETE FROM app_keys WHERE app_id = $1 AND kid = $2", unbo
 DROP_KEYS = Command("DELETE FROM app_keys WHERE app_id = $1", unbound=_OPERATOR)
 DROP_DEPLOY_TOKENS = Command("DELETE FROM deploy_tokens WHERE app_id = $1", unbound=_OPERATOR)
 DELETE_CALLBACKS = Command("DELETE FROM app_callbacks WHERE app_id = $1", unbound=_OPERATOR)
-END_APP_ENDPOINTS = Command(
-    "UPDATE webhooks SET ended_at = now(), url = NULL WHERE app_id = $1 AND of_app AND ended_at IS NULL",
+# A store that has left is not changed where it was: $2 names those.
+INSTALLED_HERE = Query(
+    str,
+    """SELECT s.handle FROM installations i JOIN stores s ON s.id = i.store_id
+        WHERE i.app_id = $1 AND i.store_id <> ALL ($2::bigint[]) ORDER BY s.handle""",
     unbound=_OPERATOR,
-    over="shards",
+    over="shard",
+)
+END_APP_ENDPOINTS = Command(
+    """UPDATE webhooks SET ended_at = now(), url = NULL
+        WHERE app_id = $1 AND of_app AND ended_at IS NULL AND store_id <> ALL ($2::bigint[])""",
+    unbound=_OPERATOR,
+    over="shard",
 )
 DROP_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1", unbound=_OPERATOR)
 DROP_ENDING_SECRETS = Command("DELETE FROM app_secrets WHERE app_id = $1 AND expires_at IS NOT NULL", unbound=_OPERATOR)
@@ -131,11 +153,12 @@ _INSTALLATION = """SELECT s.handle AS store, a.id AS app_id, a.client_id, a.name
   FROM installations i JOIN stores s ON s.id = i.store_id JOIN apps a ON a.id = i.app_id
  WHERE i.store_id = $1"""
 LIST_INSTALLATIONS = Query(Installation, f"{_INSTALLATION} ORDER BY a.id")
-INSTALLATIONS_OF_APP = Query(
+INSTALLATIONS_OF_APP = FanOut(
     Installation,
-    f"{_INSTALLATION.replace('i.store_id = $1', 'i.app_id = $1')} ORDER BY s.handle",
+    f"""{_INSTALLATION.replace("i.store_id = $1", "i.app_id = $1")} AND i.store_id <> ALL ($2::bigint[])
+ ORDER BY s.handle""",
+    in_order("store", unique=["store"]),
     unbound=_OPERATOR,
-    over="shards",
 )
 GET_INSTALLATION = Query(Installation, f"{_INSTALLATION} AND i.app_id = $2 FOR UPDATE OF i")
 # Returns nothing if the app is installed already. Citus counts such a row as inserted, so the row itself is returned.

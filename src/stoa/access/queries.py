@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, in_order
 from stoa.db.query import Command, Executor, Query
 from stoa.rest.call import Store
 
@@ -275,15 +276,16 @@ class InstallationRow(msgspec.Struct):
     status: str
     installed_at: datetime
     updated_at: datetime
-    shard: str
 
 
 # Each half reads at most one page from its index.
-_PAGE = "app_id = $1 AND store_id > $2 AND {0} >= $3 ORDER BY app_id, store_id LIMIT $5"
-INSTALLATIONS_PAGE = Query(
+_PAGE = (
+    "app_id = $1 AND store_id > $2 AND {0} >= $3 AND store_id <> ALL ($6::bigint[]) ORDER BY app_id, store_id LIMIT $5"
+)
+INSTALLATIONS_PAGE = FanOut(
     InstallationRow,
     f"""SELECT s.id AS store_id, s.handle, s.name, s.currency, s.timezone, s.locale, i.scopes, i.status,
-              i.installed_at, i.updated_at, s.shard
+              i.installed_at, i.updated_at
          FROM ((SELECT store_id, scopes, 'installed' AS status, created_at AS installed_at, updated_at
                   FROM installations WHERE 'installed' = ANY ($4::text[]) AND {_PAGE.format("updated_at")})
                UNION ALL
@@ -291,8 +293,8 @@ INSTALLATIONS_PAGE = Query(
                   FROM removed_installations WHERE 'uninstalled' = ANY ($4::text[]) AND {_PAGE.format("removed_at")})) i
               JOIN stores s ON s.id = i.store_id
         ORDER BY i.store_id LIMIT $5""",
+    in_order("store_id", limit=5, unique=["store_id"]),
     unbound="an app lists its own installations on all stores",
-    over="shards",
 )
 
 # --- maintenance -------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def store() -> None:
 @click.option("--locale", default=stores.ENGLISH, show_default=True, help="The store's language, such as de-DE.")
 @click.option("--host", "hosts", multiple=True, help="A custom host name of the store; may be repeated.")
 @click.option("--prices-include-tax", is_flag=True, help="The prices of new orders include taxes by default.")
+@click.option("--shard", help="The shard of the store, or `directory`. Default: that with the fewest stores.")
 @json_option
 @click.pass_obj
 def create_store(
@@ -40,6 +41,7 @@ def create_store(
     timezone: str,
     locale: str,
     hosts: tuple[str, ...],
+    shard: str | None,
     *,
     prices_include_tax: bool,
     as_json: bool,
@@ -47,11 +49,14 @@ def create_store(
     """Create a store, reachable at /stores/HANDLE and at HANDLE.{store domain}.
 
     \b
-    Example:
+    Examples:
       stoa store create demo --name "Demo shop" --currency EUR --host shop.example.org
+      stoa store create demo --name "Demo shop" --currency EUR --shard east
     """
-    created = console.run(
-        lambda by: stores.create_store(
+
+    async def create(by: Operator) -> tuple[StoreRow, stores.Choice]:
+        choice = await stores.choose_shard(by, shard)
+        created = await stores.create_store(
             by,
             handle,
             name,
@@ -60,9 +65,14 @@ def create_store(
             prices_include_tax=prices_include_tax,
             timezone=timezone,
             locale=locale,
+            shard=choice.shard,
         )
-    )
+        return created, choice
+
+    created, choice = console.run(create)
     print_one(created, as_json=as_json)
+    if choice.shard:
+        click.echo(f"The store is in the shard {choice.shard}: {choice.why}.", err=True)
 
 
 @store.command("update")

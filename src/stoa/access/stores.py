@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
@@ -17,22 +18,28 @@ from stoa.access.contract import (
     InvalidHost,
     InvalidLocale,
     InvalidTimezone,
+    NoShardForStores,
     StoreRow,
     UnknownCurrency,
 )
-from stoa.access.operator import Operator, check_name, find_store
+from stoa.access.operator import Operator, check_name, find_store, known_store
 from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
     CREATE_STORE,
+    GET_STORE,
+    IS_COMPLETE,
     LIST_STORES,
     LOCK_CLOSURE,
     LOCK_STORE,
     SET_STORE_STATUS,
+    STORES_BY_SHARD,
     SUSPEND_CLOSED_STORE,
     UPDATE_STORE,
 )
 from stoa.db.errors import PostgresError, violates
+from stoa.db.query import Executor
+from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
 
@@ -54,7 +61,9 @@ async def create_store(
     prices_include_tax: bool = False,
     timezone: str = UTC,
     locale: str = ENGLISH,
+    shard: str = DIRECTORY,
 ) -> StoreRow:
+    """Create a store, in a shard if one is named. If that is interrupted, the same call completes it."""
     custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
@@ -63,20 +72,72 @@ async def create_store(
     _check_region(timezone, locale)
     for host in custom_hosts:
         _check_host(host, by.settings.store_domain.lower())
+    details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
     try:
         async with by.db.transaction() as db:
-            store_id = await CREATE_STORE.one(db, handle, name, currency, prices_include_tax, timezone, locale)
-            await ADD_DEFAULT_LOCATION.run(db, store_id)
+            values = (handle, name, currency, prices_include_tax, timezone, locale, shard)
+            store_id = await CREATE_STORE.one(db, *values)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
-            details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
-            await by.record(db, store_id, "store.created", f"store:{handle}", **details)
-            return await find_store(db, handle)
+            if not shard:
+                await _complete(by, db, handle, store_id, details)
+                return await find_store(db, handle)
     except PostgresError as error:
         if violates(error, "stores_handle_key"):
+            if shard and await _complete_in_shard(by, handle, shard, details):
+                return await GET_STORE.one(by.db, handle)
             raise HandleTaken(handle) from error
         if violates(error, "store_hosts_pkey"):
             raise HostTaken(", ".join(custom_hosts)) from error
         raise
+    await _complete_in_shard(by, handle, shard, details)
+    return await GET_STORE.one(by.db, handle)
+
+
+async def _complete(by: Operator, db: Executor, handle: str, store_id: int, details: dict[str, Any]) -> None:
+    """Write the first rows of a store, in its own database."""
+    await ADD_DEFAULT_LOCATION.run(db, store_id)
+    await by.record(db, store_id, "store.created", f"store:{handle}", **details)
+
+
+async def _complete_in_shard(by: Operator, handle: str, shard: str, details: dict[str, Any]) -> bool:
+    """Write the first rows of a store that is in this shard; False if it has them, or is another store."""
+    store = await GET_STORE.one(by.db, handle)
+    if store.shard != shard:
+        return False
+    database = await by.database_of(store.id)
+    if by.shards is not None:
+        await by.shards.catch_up(shard)
+    async with database.transaction() as db:
+        if await IS_COMPLETE.one(db, store.id):
+            return False
+        await _complete(by, db, handle, store.id, details)
+    return True
+
+
+class Choice(msgspec.Struct):
+    """Where a new store goes, and why."""
+
+    shard: str
+    why: str
+
+
+async def choose_shard(by: Operator, named: str | None) -> Choice:
+    """The shard that an operator names, or of all that take stores the one with the fewest; of several, not the directory."""
+    shards = await SHARDS.all(by.db)
+    known = {DIRECTORY: "active", **{each.name: each.state for each in shards}}
+    if named is not None:
+        name = DIRECTORY if named == DIRECTORY_NAME else named
+        if known.get(name) != "active":
+            raise NoShardForStores(
+                named, [each or DIRECTORY_NAME for each, state in known.items() if state == "active"]
+            )
+        return Choice(name, "as you asked")
+    if not shards:
+        return Choice(DIRECTORY, "there are no shards")
+    counts = {each.shard: each.stores for each in await STORES_BY_SHARD.all(by.db)}
+    active = [name for name, state in known.items() if state == "active"]
+    name = min(active, key=lambda each: (counts.get(each, 0), each == DIRECTORY, each))
+    return Choice(name, f"it has the fewest stores ({counts.get(name, 0)})")
 
 
 async def update_store(
@@ -91,8 +152,8 @@ async def update_store(
     """Change the settings of a store; None keeps a value. Existing orders keep their rule for taxes."""
     given = {"name": name, "timezone": timezone, "locale": locale, "prices_include_tax": prices_include_tax}
     async with by.db.transaction() as db:
-        await LOCK_STORE.one(db, (await find_store(db, handle)).id)
-        store = await find_store(db, handle)
+        await LOCK_STORE.one(db, (await known_store(db, handle)).id)
+        store = await known_store(db, handle)
         changes = {key: value for key, value in given.items() if value not in (None, getattr(store, key))}
         after = msgspec.structs.replace(store, **changes)
         check_name(after.name)
@@ -101,8 +162,8 @@ async def update_store(
             settings = (after.name, after.timezone, after.locale, after.prices_include_tax)
             await UPDATE_STORE.run(db, store.id, *settings)
             values = {key: (getattr(store, key), value) for key, value in changes.items()}
-            await by.record(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, "store.updated", f"store:{handle}", **changed_values(values))
+        return await known_store(db, handle)
 
 
 @cache
@@ -144,12 +205,12 @@ async def resume_store(by: Operator, handle: str) -> StoreRow:
 
 async def _set_status(by: Operator, handle: str, status: str, action: str, **detail: str) -> StoreRow:
     async with by.db.transaction() as db:
-        store = await find_store(db, handle)
+        store = await known_store(db, handle)
         await LOCK_STORE.one(db, store.id)
         if await LOCK_CLOSURE.maybe(db, store.id) is None:
             changed = await SET_STORE_STATUS.run(db, store.id, status)
         else:  # a closed store stays closed
             changed = await SUSPEND_CLOSED_STORE.run(db, store.id, status == "suspended")
         if changed:
-            await by.record(db, store.id, action, f"store:{handle}", **detail)
-        return await find_store(db, handle)
+            await by.record_global(db, store.id, action, f"store:{handle}", **detail)
+        return await known_store(db, handle)

@@ -137,6 +137,7 @@ class OwnedStore(msgspec.Struct):
     requests: int
     created_at: datetime
     erase_at: datetime | None
+    shard: str
 
 
 class Developer(msgspec.Struct):

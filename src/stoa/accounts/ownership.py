@@ -10,7 +10,7 @@ from stoa.access.apps import change_app, create_app, delete_app
 from stoa.access.audit import SERVICE
 from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
-from stoa.access.operator import Operator, find_app, find_store
+from stoa.access.operator import Joined, Operator, find_app, known_store
 from stoa.access.stores import ENGLISH, UTC, create_store
 from stoa.accounts.contract import (
     ROLES,
@@ -45,17 +45,32 @@ from stoa.accounts.queries import (
 )
 from stoa.accounts.registration import find_account
 from stoa.accounts.rules import check_listing
+from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.db.shard_outbox import send_to_shards
+from stoa.db.shards import ABSENT
+from stoa.settings import Settings
 
 MAX_APPS = 100
 MAX_STORES, MAX_DEVELOPMENT_STORES = 100, 10
 LIVE, DEVELOPMENT = False, True
+NEW_SCOPES = "new_scopes"  # the kind of a message to a shard
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+class NewScopes(msgspec.Struct):
+    """Scopes that an app requests from now on, and the account whose development stores grant them at once."""
+
+    app_id: int
+    account_id: int | None
+    scopes: list[str]
+    actor: str = ""
+    request_id: str = ""
 
 
 async def owned_apps(by: Operator, account_id: int, term: str = "") -> list[OwnedApp]:
     """Return the apps of an account whose name or client ID contains a term in lower case."""
-    return await OWNED_APPS.all(by.db, account_id, term)
+    return await OWNED_APPS.all(by.everywhere, account_id, term)
 
 
 async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | None:
@@ -65,7 +80,7 @@ async def owned_app(db: Executor, account_id: int, app_id: int) -> OwnedApp | No
 
 async def owned_stores(by: Operator, account_id: int, term: str = "") -> list[OwnedStore]:
     """Return the stores of an account whose name or handle contains a term in lower case."""
-    return await OWNED_STORES.all(by.db, account_id, term)
+    return await OWNED_STORES.all(by.everywhere, account_id, term)
 
 
 async def owned_store(db: Executor, account_id: int, handle: str) -> OwnedStore | None:
@@ -111,10 +126,24 @@ async def change_listing(
     async with by.transaction() as joined, joined.db.transaction() as db:
         await SAVE_LISTING.run(db, app.id, homepage, _text(reasons), None)
         changed = await change_app(joined, app.client_id, name, list(reasons))
-        new_scopes = [scope for scope in changed.scopes if scope not in app.scopes]
-        for store in await DEVELOPMENT_INSTALLATIONS.all(db, account_id, app.id) if new_scopes else []:
-            await install(joined, app.client_id, store.handle, [*store.scopes, *new_scopes])
+        new = NewScopes(app.id, account_id, [scope for scope in changed.scopes if scope not in app.scopes])
+        if new.scopes:
+            await _grant(joined, db, new)
+            await send_to_shards(db, NEW_SCOPES, msgspec.structs.replace(new, actor=by.actor, request_id=by.request_id))
         return changed
+
+
+async def _grant(by: Operator, db: Executor, new: NewScopes) -> None:
+    """Grant new scopes of an app on the account's development stores in this database."""
+    for store in await DEVELOPMENT_INSTALLATIONS.all(db, new.account_id, new.app_id, await ABSENT.all(db)):
+        await install(by, str(new.app_id), store.handle, [*store.scopes, *new.scopes])
+
+
+async def grant_in_shard(settings: Settings, here: Database, _: int, content: bytes) -> None:
+    """Grant the new scopes of an app on the account's development stores in a shard."""
+    new = msgspec.json.decode(content, type=NewScopes)
+    async with here.transaction() as db:
+        await _grant(Operator(Joined(db), settings, actor=new.actor, request_id=new.request_id), db, new)
 
 
 async def remove_app(by: Operator, app: OwnedApp) -> None:
@@ -171,10 +200,10 @@ async def give(by: Operator, email: str, *, store: str = "", app: str = "", role
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
-            row = await find_store(db, store)
+            row = await known_store(db, store)
             check_role("store", role)
             await SET_STORE_ROLE.run(db, account.id, row.id, role, LIVE)
-            await by.record(db, row.id, "store.shared", f"account:{account.id}", role=role)
+            await by.record_global(db, row.id, "store.shared", f"account:{account.id}", role=role)
         if app:
             found = await find_app(db, app)
             check_role("app", role)
@@ -195,10 +224,10 @@ async def take(by: Operator, email: str, *, store: str = "", app: str = "") -> N
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
-            row = await find_store(db, store)
+            row = await known_store(db, store)
             if not await REMOVE_STORE_ROLE.run(db, account.id, row.id):
                 raise NotOwned
-            await by.record(db, row.id, "store.unshared", f"account:{account.id}")
+            await by.record_global(db, row.id, "store.unshared", f"account:{account.id}")
         if app:
             found = await find_app(db, app)
             if not await REMOVE_APP_ROLE.run(db, account.id, found.id):

@@ -15,6 +15,7 @@ from stoa.accounts.contract import (
     OwnedApp,
     OwnedStore,
 )
+from stoa.db.fan_out import FanOut, figures
 from stoa.db.query import Command, Query
 
 _ACCOUNTS = "accounts belong to no store"
@@ -160,17 +161,17 @@ _OWNED_APPS = f"""WITH found AS MATERIALIZED (
           WHERE o.account_id = $1 AND a.status <> 'deleted' {{}}),
      installed AS MATERIALIZED (
          SELECT i.app_id, count(*) AS stores FROM installations i
-          WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
+          WHERE i.app_id IN (SELECT f.id FROM found f) AND i.store_id <> ALL ($3::bigint[]) GROUP BY i.app_id)
 SELECT a.id, a.client_id, a.name, a.scopes, a.status, a.role, coalesce(i.stores, 0) AS installations, a.created_at
   FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC"""
 _MATCHES = "AND (strpos(lower({0}), $2) > 0 OR strpos(lower({1}), $2) > 0)"  # every row contains an empty term
-OWNED_APPS = Query(
+OWNED_APPS = FanOut(
     OwnedApp,
     _OWNED_APPS.format(f"{_MATCHES.format('a.name', 'a.client_id')} ORDER BY a.id DESC LIMIT 200"),
+    figures("installations"),
     unbound=_OWNER,
-    over="shards",
 )
-OWNED_APP = Query(OwnedApp, _OWNED_APPS.format("AND a.id = $2"), unbound=_OWNER, over="shards")
+OWNED_APP = FanOut(OwnedApp, _OWNED_APPS.format("AND a.id = $2"), figures("installations"), unbound=_OWNER)
 COUNT_APPS = Query(
     int,
     """SELECT count(*) FROM account_apps o JOIN apps a ON a.id = o.app_id
@@ -182,21 +183,21 @@ _OWNED_STORES = f"""WITH found AS MATERIALIZED (
           WHERE o.account_id = $1 {{}}),
      installed AS MATERIALIZED (
          SELECT i.store_id, count(*) AS apps FROM installations i
-          WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
+          WHERE i.store_id IN (SELECT f.id FROM found f) AND i.store_id <> ALL ($3::bigint[]) GROUP BY i.store_id)
 SELECT s.id, s.handle, s.name, s.currency, s.prices_include_tax, s.timezone,
        CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status, s.role, s.development,
        coalesce(i.apps, 0) AS installations,
        (SELECT count(*) FROM installation_requests r WHERE r.store_id = s.id AND r.status = 'pending') AS requests,
-       s.created_at, c.erase_at
+       s.created_at, c.erase_at, s.shard
   FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
  ORDER BY s.handle"""
-OWNED_STORES = Query(
+OWNED_STORES = FanOut(
     OwnedStore,
     _OWNED_STORES.format(f"{_MATCHES.format('s.name', 's.handle')} ORDER BY s.handle LIMIT 200"),
+    figures("installations"),
     unbound=_OWNER,
-    over="shards",
 )
-OWNED_STORE = Query(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), unbound=_OWNER, over="shards")
+OWNED_STORE = FanOut(OwnedStore, _OWNED_STORES.format("AND s.handle = $2"), figures("installations"), unbound=_OWNER)
 COUNT_STORES = Query(
     int,
     "SELECT count(*) FROM account_stores WHERE account_id = $1 AND role = 'owner' AND development = $2",
@@ -234,13 +235,14 @@ class DevelopmentInstallation(msgspec.Struct):
 IS_DEVELOPMENT_STORE = Query(
     bool, "SELECT EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = $1 AND o.development)", unbound=_OWNER
 )
+# $3 names the stores that have left this database.
 DEVELOPMENT_INSTALLATIONS = Query(
     DevelopmentInstallation,
     f"""SELECT s.handle, i.scopes FROM account_stores o JOIN stores s ON s.id = o.store_id
               JOIN installations i ON i.store_id = o.store_id AND i.app_id = $2
-        WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development ORDER BY s.handle""",
+        WHERE o.account_id = $1 AND {MAY_CHANGE} AND o.development AND o.store_id <> ALL ($3::bigint[]) ORDER BY s.handle""",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 
 
@@ -305,6 +307,9 @@ REFUSE_REQUEST = Command(
         WHERE store_id = $1 AND app_id = $2 AND status = 'pending'"""
 )
 DELETE_REQUEST = Command("DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2")
+DELETE_ANSWERED_REQUEST = Command(
+    "DELETE FROM installation_requests WHERE store_id = $1 AND app_id = $2 AND created_at <= $3"
+)
 
 # --- announcements -----------------------------------------------------------------------------------------
 

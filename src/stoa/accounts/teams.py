@@ -9,7 +9,7 @@ from typing import cast
 
 from stoa.access.audit import SERVICE
 from stoa.access.credentials import keyed_hash, keyed_hashes
-from stoa.access.operator import Operator, find_app, find_store
+from stoa.access.operator import Operator, find_app, known_store
 from stoa.accounts import passwords
 from stoa.accounts.contract import (
     ROLES,
@@ -80,7 +80,7 @@ PATH = "join"  # of invitations, below /portal
 async def find_team(db: Executor, *, store: str = "", app: str = "") -> Team:
     """Return the team of a store by its handle, or of an app by its client ID or number."""
     if store:
-        row = await find_store(db, store)
+        row = await known_store(db, store)
         return Team("store", row.id, row.name)
     found = await find_app(db, app)
     return Team("app", found.id, found.name)
@@ -340,6 +340,6 @@ async def _set_role(db: Executor, team: Team, account_id: int, role: str) -> Non
 async def _record(by: Operator, db: Executor, team: Team, action: str, subject: str, **detail: str) -> None:
     """Write an audit entry for the team: in the log of the store, or in that of the service under the app."""
     if team.kind == "store":
-        await by.record(db, team.id, action, subject, **detail)
+        await by.record_global(db, team.id, action, subject, **detail)
     else:
         await by.record(db, SERVICE, action, f"app:{team.id}", member=subject, **detail)

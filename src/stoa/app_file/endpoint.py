@@ -18,7 +18,9 @@ from stoa.app_file.push import push, registered, tag_of
 from stoa.app_file.reading import read_file, with_lines
 from stoa.app_file.writing import write_file
 from stoa.db.errors import Unavailable, cause
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.rest.body import read_body
 from stoa.rest.checks import validation_failed
 from stoa.rest.headers import bearer_token
@@ -41,22 +43,24 @@ _FLAGS = ("confirm", "dry_run")
 _TOKEN = "Send a deploy token of the app. Its developers create one in the portal, under Credentials."  # noqa: S105
 
 
-def routes(database: Database, settings: Settings) -> list[Route]:
-    return [Route(PATH, AppFiles(database, settings).respond, methods=["GET", "PUT"])]
+def routes(database: Database, settings: Settings, shards: Shards | None = None) -> list[Route]:
+    return [Route(PATH, AppFiles(database, settings, shards).respond, methods=["GET", "PUT"])]
 
 
 class AppFiles:
     """Answers for the app that a deploy token names; no address and no body can name another one."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: Database, settings: Settings, shards: Shards | None = None) -> None:
         self._db = database
+        self._shards = shards
         self._settings = settings
 
     async def respond(self, request: Request) -> Response:
         request_id = request_id_of(request)
         headers = {**SAFE, "X-Request-Id": request_id}
         try:
-            by = Operator(self._db, self._settings, actor="visitor", request_id=request_id)
+            everywhere = Everywhere(self._db, self._shards)
+            by = Operator(self._db, self._settings, actor="visitor", request_id=request_id, everywhere=everywhere)
             bearer = await self._bearer(by, request)
             by.actor = f"deploy-token:{bearer.token_id}"
             return await (self._put if request.method == "PUT" else self._get)(by, bearer, request, headers)

@@ -15,7 +15,8 @@ from stoa.accounts.queries import MAY_CHANGE
 from stoa.app_file.contract import AppFile, AppFileChanged, Change, ConfirmationRequired, Pushed
 from stoa.app_file.differences import differences, key_of, new_scopes
 from stoa.app_file.writing import write_file
-from stoa.db.query import Executor, Query
+from stoa.db.fan_out import FanOut, total
+from stoa.db.query import Executor
 from stoa.rest.checks import validation_failed
 from stoa.rest.problems import Fault
 from stoa.store_data import definitions
@@ -24,14 +25,15 @@ from stoa.webhooks import app_callbacks, app_subscriptions
 from stoa.webhooks.app_callbacks import InvalidEndpoint
 
 # Development stores of the account grant new scopes immediately, as they do after a change in the portal.
-ASKING_STORES = Query(
+ASKING_STORES = FanOut(
     int,
     f"""SELECT count(*) FROM installations i
          WHERE i.app_id = $1 AND NOT i.scopes @> $2::text[] AND NOT EXISTS (
                SELECT FROM account_stores o
-                WHERE o.store_id = i.store_id AND o.account_id = $3 AND o.development AND {MAY_CHANGE})""",
+                WHERE o.store_id = i.store_id AND o.account_id = $3 AND o.development AND {MAY_CHANGE})
+           AND i.store_id <> ALL ($4::bigint[])""",
+    total,
     unbound="an app's developer asks all stores that installed the app",
-    over="shards",
 )
 
 
@@ -75,6 +77,7 @@ async def push(
     """
     unreachable = await _unreachable(by, file)  # before the transaction, because it may be slow
     await _check_metadata(by, app, file)
+    stores, asking = await _concerned_stores(by, app, file, account_id)
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
@@ -84,9 +87,7 @@ async def push(
         before = await registered(db, found)
         if seen and seen != tag_of(before):
             raise AppFileChanged("Somebody changed the app meanwhile. Compare the file again, then retry.")
-        new = new_scopes(before, file)
-        asking = await ASKING_STORES.one(db, found.id, new, account_id) if new else 0
-        changes = differences(before, file, stores=len(found.stores), asking=asking)
+        changes = differences(before, file, stores=stores, asking=asking)
         faults = [unreachable[key] for key in unreachable if _concerns(changes, key)]
         if faults:
             raise validation_failed(faults)
@@ -98,6 +99,13 @@ async def push(
         keys = [change.key for change in changes]
         await joined.record(db, SERVICE, "app.file_pushed", f"app:{found.id}", changes=keys)
     return Pushed(found.client_id, applied=True, changes=changes, signing_secret=secret)
+
+
+async def _concerned_stores(by: Operator, app: str, file: AppFile, account_id: int | None) -> tuple[int, int]:
+    """How many stores have installed the app, and how many of them must grant new scopes of the file."""
+    found = await find_app(by.everywhere, app)
+    new = new_scopes(await registered(by.db, found), file)
+    return len(found.stores), await ASKING_STORES.one(by.everywhere, found.id, new, account_id) if new else 0
 
 
 async def _apply(by: Operator, app: App, before: AppFile, after: AppFile, account_id: int | None) -> str | None:

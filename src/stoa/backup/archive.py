@@ -19,7 +19,7 @@ class BackupRefused(Exception):
     """Nothing was saved or restored; the message says why."""
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The contents of a backup; the rows of each table were counted in the snapshot that was dumped."""
 
     format: int
@@ -29,6 +29,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server: str
     key_fingerprint: str
     tables: dict[Annotated[str, msgspec.Meta(pattern=r"^\w+$")], int]
+    shard: str = ""  # empty for the directory, and for a service without shards
 
 
 def key_file_content(settings: Settings) -> str | None:

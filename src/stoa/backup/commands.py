@@ -5,10 +5,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import click
 import msgspec
@@ -22,16 +22,22 @@ from stoa.backup.erasure_commands import read_list
 from stoa.backup.erasures import ErasureList, Replayed, collect, replay
 from stoa.backup.programs import Server, server_of
 from stoa.backup.restoring import has_stores, restore
-from stoa.backup.saving import save
+from stoa.backup.saving import save, save_snapshot, snapshots
 from stoa.db.connection import connect
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
+from stoa.db.query import Query
 from stoa.db.service_facts import note_backup
+from stoa.db.shards import DIRECTORY_NAME
 from stoa.ids import new_id
+from stoa.media.storage import folder_of
 from stoa.settings import Settings, load, secret_key
 
 T = TypeVar("T")
+OPEN_MOVES = Query(
+    int, "SELECT count(*) FROM store_moves WHERE ended_at IS NULL", unbound="a backup contains every store"
+)
 
 
 class Backup(msgspec.Struct):
@@ -42,6 +48,7 @@ class Backup(msgspec.Struct):
     schema: int
     rows: int
     holds_key: bool
+    pictures: int  # whose files the backup does not contain
 
 
 class Restored(msgspec.Struct):
@@ -50,6 +57,7 @@ class Restored(msgspec.Struct):
     made_at: str
     schema: int
     rows: int
+    pictures: int
     erasures: Replayed
     invariants: list[invariants.Found]
 
@@ -88,22 +96,34 @@ async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--shard", help="Save this shard instead of the directory.")
+@click.option("--all-shards", is_flag=True, help="Save the directory and all shards, to the folder FILE.")
 @json_option
 @click.pass_obj
-def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> None:
+def backup(
+    console: Console, file: Path, shard: str | None, *, overwrite: bool, all_shards: bool, as_json: bool
+) -> None:
     """Save all data to FILE while the service runs; `-` writes to standard output.
 
     The file contains a consistent snapshot of the database, and the secret key unless it comes from STOA_SECRET_KEY.
     Protect the file as you protect the service itself.
 
+    With --all-shards, the snapshots of all databases are taken at the same time, and FILE is a folder with a file for each.
+
     \b
     Examples:
       stoa backup stoa-2026-11-15.backup
       stoa backup - | ssh vault.example.com 'cat > stoa.backup'
+      stoa backup east-2026-11-15.backup --shard east
+      stoa backup stoa-2026-11-15 --all-shards
     """
+    if all_shards:
+        _back_up_all(console, file, as_json=as_json)
+        return
+    url = _url_of(console, shard) if shard else ""
     try:
         if str(file) == "-":
-            _save(console.settings, None, quiet=True)
+            _save(console.settings, None, quiet=True, url=url)
             return
         if file.exists() and not file.is_file():
             raise Refused(
@@ -111,39 +131,106 @@ def backup(console: Console, file: Path, *, overwrite: bool, as_json: bool) -> N
             )  # a device would be replaced by a file
         if file.exists() and not overwrite:
             raise Refused(f"{file} already exists; choose another name or pass --overwrite")
-        done = _save(console.settings, file, quiet=as_json)
+        done = _save(console.settings, file, quiet=as_json, url=url)
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
-    holds_key = not console.settings.secret_key
-    rows = sum(done.tables.values())
-    print_one(Backup(str(file), file.stat().st_size, done.schema, rows, holds_key), as_json=as_json)
-    if not holds_key:
+    print_one(_summary(console.settings, file, done), as_json=as_json)
+    _warn_of_key(console.settings)
+    _warn_of_pictures(console.settings, [done])
+
+
+def _summary(settings: Settings, file: Path, done: Manifest) -> Backup:
+    rows, holds_key = sum(done.tables.values()), not settings.secret_key
+    return Backup(str(file), file.stat().st_size, done.schema, rows, holds_key, _pictures(done))
+
+
+def _warn_of_key(settings: Settings) -> None:
+    if settings.secret_key:
         click.echo(
             "The backup does not contain the secret key: keep STOA_SECRET_KEY as well, in another place.", err=True
         )
 
 
-def _save(settings: Settings, file: Path | None, *, quiet: bool) -> Manifest:
-    """Write the backup to a temporary file, and rename it once it is complete and synced to disk."""
-    with _database(settings, exclusive=False) as url:
-        if file is None:
-            done = asyncio.run(save(url, settings, sys.stdout.buffer))
+def _warn_of_pictures(settings: Settings, saved: Sequence[Manifest]) -> None:
+    if pictures := sum(_pictures(each) for each in saved):
+        place = folder_of(settings) or "the bucket of STOA_MEDIA_URL"
+        click.echo(f"The backup does not contain the files of {pictures} pictures: copy {place} as well.", err=True)
+
+
+def _pictures(saved: Manifest) -> int:
+    return saved.tables.get("media_files", 0)
+
+
+def _url_of(console: Console, shard: str) -> str:
+    """The URL of a shard."""
+    found = console.run(lambda by: by.shard_urls())
+    if shard not in found:
+        raise Refused(f'there is no shard "{shard}"; choose one of {", ".join(found) or "none"}')
+    return found[shard]
+
+
+def _back_up_all(console: Console, folder: Path, *, as_json: bool) -> None:
+    """Save the directory and all shards, each to a file of its own, from snapshots that are taken together."""
+    if folder.exists():
+        raise Refused(f"{folder} already exists; choose another name")
+    urls = console.run(lambda by: by.shard_urls())
+    if console.run(lambda by: OPEN_MOVES.one(by.db)):
+        raise Refused("a move of a store has not ended: wait for it, so that the store is in one of the backups")
+    settings = console.settings
+    with _database(settings, exclusive=False) as directory:
+        folder.mkdir(mode=0o700, parents=True)
+        files = {DIRECTORY_NAME: directory, **urls}
+        try:
+            done = _with_progress(lambda: _save_all(settings, folder, files), "Saving", quiet=as_json)
+        except (BackupRefused, Unavailable) as refusal:
+            raise Refused(f"{refusal}; {folder} is not complete") from refusal
+        for url in files.values():
             asyncio.run(_note(url))
-            return done
-        partial = file.with_name(f".{file.name}.{os.getpid()}")
-        try:
-            new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        except OSError as error:
-            raise BackupRefused(f"{file} cannot be written: {error.strerror}") from error
-        try:
-            with os.fdopen(new, "wb") as handle:
-                done = _with_progress(lambda: save(url, settings, handle), "Saving", quiet=quiet)
-                handle.flush()
-                os.fsync(handle.fileno())
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
-        asyncio.run(_note(url))
+    rows = [_summary(settings, folder / f"{name}.backup", manifest) for name, manifest in done.items()]
+    print_rows(rows, as_json=as_json, none="")
+    moments = [manifest.made_at for manifest in done.values()]
+    apart = (max(moments) - min(moments)).total_seconds() * 1000
+    click.echo(f"The snapshots were taken within {apart:.0f} ms.", err=True)
+    _warn_of_key(settings)
+    _warn_of_pictures(settings, list(done.values()))
+
+
+async def _save_all(settings: Settings, folder: Path, urls: Mapping[str, str]) -> dict[str, Manifest]:
+    done: dict[str, Manifest] = {}
+    async with snapshots(list(urls.values())) as taken:
+        for name, snapshot in zip(urls, taken, strict=True):
+            with _new_file(folder / f"{name}.backup") as handle:
+                done[name] = await save_snapshot(snapshot, settings, handle)
+    return done
+
+
+@contextmanager
+def _new_file(file: Path) -> Generator[IO[bytes]]:
+    """A file that gets its name once it is complete and synced to disk."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise BackupRefused(f"{file} cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(new, "wb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _save(settings: Settings, file: Path | None, *, quiet: bool, url: str = "") -> Manifest:
+    """Write the backup of the database, or of another one by its URL."""
+    with nullcontext(url) if url else _database(settings, exclusive=False) as source:
+        if file is None:
+            done = asyncio.run(save(source, settings, sys.stdout.buffer))
+        else:
+            with _new_file(file) as handle:
+                done = _with_progress(lambda: save(source, settings, handle), "Saving", quiet=quiet)
+        asyncio.run(_note(source))
         return done
 
 
@@ -209,6 +296,10 @@ def restore_backup(
         shown = {"made_at": done.made_at, "schema": done.schema, "rows": done.rows}
         print_one({**shown, "erased_again": done.erasures.erased}, as_json=False)
         print_rows(done.invariants, as_json=False, none="")
+    if done.pictures and not drill:
+        click.echo(
+            f"The backup has {done.pictures} pictures: copy their files back, and run `stoa media check`.", err=True
+        )
     broken = [each.invariant for each in done.invariants if each.broken]
     if broken:
         raise Refused(f"the restored data violates these invariants: {'; '.join(broken)}")
@@ -287,7 +378,8 @@ async def _restore(
     finally:
         await db.close()
     rows = sum(manifest.tables.values())
-    return Restored(manifest.made_at.isoformat(timespec="seconds"), manifest.schema, rows, erased, found)
+    made_at = manifest.made_at.isoformat(timespec="seconds")
+    return Restored(made_at, manifest.schema, rows, _pictures(manifest), erased, found)
 
 
 COMMANDS: list[click.Command] = [backup, restore_backup, *ERASURE_COMMANDS]

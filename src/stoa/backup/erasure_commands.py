@@ -62,7 +62,12 @@ def export(console: Console, file: Path, since: datetime | None, *, overwrite: b
         raise Refused(f"{file} already exists; choose another name or pass --overwrite")
 
     async def collected(operator: Operator) -> ErasureList:
-        return await collect(operator.db, since.replace(tzinfo=UTC) if since else BEGINNING)
+        found = await collect(operator.everywhere, since.replace(tzinfo=UTC) if since else BEGINNING)
+        if operator.away:  # the list replaces the former one
+            raise Refused(
+                f"{', '.join(operator.away)} did not answer, so the list would lack erasures; try again later"
+            )
+        return found
 
     found = console.run(collected)
     if str(file) == "-":
@@ -97,7 +102,7 @@ def replay_list(console: Console, file: Path, *, as_json: bool) -> None:
         raise Refused(str(refusal)) from refusal
 
     async def replayed(operator: Operator) -> Replayed:
-        return await replay(operator.db, [given], operator.request_id)
+        return await replay(operator.db, [given], operator.request_id, operator.database_of)
 
     print_one(console.run(replayed), as_json=as_json)
 

@@ -1,7 +1,7 @@
 """The list of erased customers, kept apart from backups: a restore of an older backup erases them again."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -10,6 +10,7 @@ import msgspec
 from stoa.access.operator import Joined
 from stoa.backup.archive import BackupRefused
 from stoa.customers.erasure import identify
+from stoa.db.fan_out import FanOut, in_order
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.events.outbox import Cause
@@ -69,15 +70,15 @@ class _Row(msgspec.Struct):
 
 
 # The audit log keeps every erasure; the tombstone of a customer is removed after 90 days.
-ERASURES = Query(
+ERASURES = FanOut(
     _Row,
     """SELECT s.id AS store_id, s.handle, s.created_at, split_part(e.subject, ':', 2)::bigint AS customer_id,
               max(e.created_at) AS at
          FROM audit_entries e JOIN stores s ON s.id = e.store_id
-        WHERE e.action = 'customer.erased' AND e.created_at >= $1
+        WHERE e.action = 'customer.erased' AND e.created_at >= $1 AND e.store_id <> ALL ($2::bigint[])
         GROUP BY 1, 2, 3, 4 ORDER BY 1, 4""",
+    in_order("store_id", "customer_id", unique=["store_id", "customer_id"]),
     unbound=_EVERY_STORE,
-    over="shard",
 )
 CREATED_AT = Query(datetime, "SELECT created_at FROM stores WHERE id = $1")
 # A restore also restores the sequence of ids, so that a later customer may have the id of an erased one.
@@ -118,10 +119,16 @@ def from_bytes(content: bytes, name: str) -> ErasureList:
     return erasures
 
 
-async def replay(database: Database | Joined, lists: Iterable[ErasureList], request_id: str) -> Replayed:
-    """Erase every customer of the lists that the database still contains, each in one transaction."""
+async def replay(
+    directory: Database | Joined,
+    lists: Iterable[ErasureList],
+    request_id: str,
+    database_of: Callable[[int], Awaitable[Database | Joined]] | None = None,
+) -> Replayed:
+    """Erase every customer of the lists that the database of their store still contains, each in one transaction."""
     result = Replayed(0, 0, [])
     for store in (store for erasures in lists for store in erasures.stores):
+        database = directory if database_of is None else await database_of(store.store_id)
         if await CREATED_AT.maybe(database, store.store_id) != store.created_at:
             result.unknown_stores.append(store.handle)
             continue

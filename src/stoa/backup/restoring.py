@@ -19,7 +19,8 @@ _ALL_STORES = "a backup contains every store"
 OTHERS = Query(
     int,
     """SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'stoa%'""",
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'stoa%'
+          AND backend_type = 'client backend'""",
     unbound=_ALL_STORES,
 )
 HAS_SCHEMA = Query(bool, "SELECT to_regclass('public.stores') IS NOT NULL", unbound=_ALL_STORES)

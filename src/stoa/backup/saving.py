@@ -1,6 +1,8 @@
 """Takes a backup while the service runs: counts and dumps one snapshot, and streams it into the file."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import IO
 
@@ -44,26 +46,64 @@ _DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-unlogged-tabl
          "--lock-wait-timeout=10s")  # fmt: skip
 
 
-async def save(url: str, settings: Settings, file: IO[bytes]) -> Manifest:
-    """Write a backup of the database and its key; concurrent writes are not included."""
+class Snapshot(msgspec.Struct):
+    """A database at one moment, as long as the connection is open."""
+
+    url: str
+    db: Connection
+    name: str
+    taken_at: datetime
+
+
+@asynccontextmanager
+async def snapshots(urls: Sequence[str]) -> AsyncGenerator[list[Snapshot]]:
+    """The snapshots of several databases, taken at the same time, as far as their servers answer equally fast. No transaction
+    spans two of them, and a store is in one, so each store is consistent."""
+    async with AsyncExitStack() as opened:
+        connections = [await opened.enter_async_context(_transaction(url)) for url in urls]
+        names = await asyncio.gather(*(_export(db) for db in connections))
+        yield [
+            Snapshot(url, db, name, taken_at)
+            for url, db, (name, taken_at) in zip(urls, connections, names, strict=True)
+        ]
+
+
+@asynccontextmanager
+async def _transaction(url: str) -> AsyncGenerator[Connection]:
     db = await connect(url, statement_timeout_ms=0, lock_timeout_ms=10_000, timeout_s=10, session=True)
     try:
         # pg_dump reads our snapshot, so this transaction must stay open until it ends.
         await db.execute("SET idle_in_transaction_session_timeout = 0")
         await db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        manifest = await _manifest(db, settings)
-        with new_archive(file) as archive:
-            with archive.open(DUMP, "w", force_zip64=True) as dump:
-                await _dump(url, await SNAPSHOT.one(db), dump)
-            if (key := key_file_content(settings)) is not None:
-                archive.writestr(KEY, key)
-            archive.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-        return manifest
+        yield db
     finally:
         await db.close()
 
 
-async def _manifest(db: Connection, settings: Settings) -> Manifest:
+async def _export(db: Connection) -> tuple[str, datetime]:
+    name = await SNAPSHOT.one(db)
+    return name, datetime.now(UTC)
+
+
+async def save(url: str, settings: Settings, file: IO[bytes]) -> Manifest:
+    """Write a backup of the database and its key; concurrent writes are not included."""
+    async with snapshots([url]) as [taken]:
+        return await save_snapshot(taken, settings, file)
+
+
+async def save_snapshot(taken: Snapshot, settings: Settings, file: IO[bytes]) -> Manifest:
+    """Write a backup of a snapshot."""
+    manifest = await _manifest(taken.db, settings, taken.taken_at)
+    with new_archive(file) as archive:
+        with archive.open(DUMP, "w", force_zip64=True) as dump:
+            await _dump(taken.url, taken.name, dump)
+        if (key := key_file_content(settings)) is not None:
+            archive.writestr(KEY, key)
+        archive.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    return manifest
+
+
+async def _manifest(db: Connection, settings: Settings, taken_at: datetime) -> Manifest:
     version = await migrate.version(db)
     if not version:
         raise BackupRefused("there is nothing to back up: the database was never migrated")
@@ -78,12 +118,13 @@ async def _manifest(db: Connection, settings: Settings) -> Manifest:
         [[tables[name]]] = await db.fetch(f'SELECT count(*) FROM "{name}"')
     return Manifest(
         format=FORMAT,
-        made_at=datetime.now(UTC),
+        made_at=taken_at,
         schema=version,
         migrations={row.version: row.digest for row in await APPLIED.all(db)},
         server=await SERVER.one(db),
         key_fingerprint=await service_facts.known_key(db) or key_fingerprint(keys.current),
         tables=tables,
+        shard=await service_facts.own_shard(db),
     )
 
 

@@ -30,8 +30,14 @@ SETTINGS = {
     "log_parameter_max_length": "0",
     "log_parameter_max_length_on_error": "0",
 }
-# For tests, which run many services on one server.
-NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "800"}
+# For tests, which run many services on one server: autovacuum visits each of their databases once in this time.
+NOT_DURABLE = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "800",
+    "autovacuum_naptime": "60s",
+}
 
 # Replaces the file in the data folder, which may be from a release that trusted every host.
 HOST_BASED_AUTHENTICATION = """# Stoa writes this file at every start.

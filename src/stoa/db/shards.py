@@ -21,8 +21,11 @@ from stoa.db.query import Command, Query
 
 T = TypeVar("T")
 DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
+DIRECTORY_NAME = "directory"  # what people call it
 LOOK_S = 1.0  # how often a process looks for new shards
 BEAT_S = 0.25  # how often it measures the age of the copies of global tables
+CATCH_UP_S = 5.0  # how long somebody waits for the copies to be as new as their request
+_POLL_S = 0.005
 _SHARDS = "a shard belongs to no store"
 
 
@@ -40,10 +43,18 @@ class Beat(msgspec.Struct):
 
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
 SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
+# The stores of which a database has rows, though it does not hold them: a move has taken them away, or is copying them here.
+ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_SHARDS)
 ARRIVED = Query(int, "SELECT beat FROM directory_beats", unbound=_SHARDS)
 BEAT = Query(
     Beat,
     "SELECT beat, extract(epoch FROM clock_timestamp() - beaten_at)::float8 AS age FROM directory_beats",
+    unbound=_SHARDS,
+)
+NEXT_BEAT = Query(
+    int,
+    """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
+           SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat""",
     unbound=_SHARDS,
 )
 RAISE_BEAT = Command(
@@ -58,7 +69,7 @@ class UnknownShard(Unavailable):
     """The directory names a shard that is not registered, or not yet."""
 
 
-class FanOut(msgspec.Struct, Generic[T]):
+class Answers(msgspec.Struct, Generic[T]):
     """What several databases answered, by shard, and the shards that did not answer."""
 
     answers: dict[str, T]
@@ -68,10 +79,18 @@ class FanOut(msgspec.Struct, Generic[T]):
 class Shards:
     """Gives the database of a store. With the first shard, every pool begins to fence: transactions enter their store."""
 
-    def __init__(self, directory: Database, read_url: Callable[[int, bytes], str], *, size: int = 10) -> None:
+    def __init__(
+        self,
+        directory: Database,
+        read_url: Callable[[int, bytes], str],
+        *,
+        size: int = 10,
+        statement_timeout_ms: int = 5_000,
+    ) -> None:
         self.directory = directory
         self._read_url = read_url
         self._size = size
+        self._statement_timeout_ms = statement_timeout_ms
         self._databases: dict[str, Database] = {}
         self._beats: deque[tuple[int, float]] = deque(maxlen=64)  # of the directory, each with its time
         self._copied_at: dict[str, float] = {}  # by shard: everything before this time has arrived there
@@ -108,7 +127,7 @@ class Shards:
             await self._databases.pop(name).close()  # lent connections close when they are released
         for name, url in urls.items():
             if name not in self._databases:
-                self._databases[name] = Database(url, size=self._size)
+                self._databases[name] = Database(url, size=self._size, statement_timeout_ms=self._statement_timeout_ms)
         if urls:
             for database in self.databases.values():
                 database.fence()
@@ -133,6 +152,17 @@ class Shards:
             if times:
                 self._copied_at[name] = max(times)
 
+    async def catch_up(self, name: str, within_s: float = CATCH_UP_S) -> None:
+        """Wait until a shard has everything that the directory has committed until now, which takes milliseconds."""
+        if name == DIRECTORY:
+            return
+        shard, beat = await self.database(name), await NEXT_BEAT.one(self.directory)
+        limit = time.monotonic() + within_s
+        while (await ARRIVED.maybe(shard) or 0) < beat:
+            if time.monotonic() > limit:
+                raise Unavailable(f"the global tables of shard {name} are behind")
+            await asyncio.sleep(_POLL_S)
+
     async def watch(self) -> None:
         """Look for shards and measure their copies until canceled; a service without shards only looks."""
         looked_at = -math.inf
@@ -148,14 +178,23 @@ class Shards:
             await asyncio.sleep(BEAT_S if self._databases else LOOK_S)
 
     async def fan_out(
-        self, ask: Callable[[Database], Awaitable[T]], of: Mapping[str, Database] | None = None
-    ) -> FanOut[T]:
-        """Ask every database at the same time. A database that is away is named, and the others answer."""
+        self,
+        ask: Callable[[Database], Awaitable[T]],
+        of: Mapping[str, Database] | None = None,
+        seconds: float | None = None,
+    ) -> Answers[T]:
+        """Ask every database at the same time. A shard that is away, or does not answer within these seconds, is named, and the
+        others answer."""
         asked = self.databases if of is None else of
-        outcomes = await asyncio.gather(*(ask(database) for database in asked.values()), return_exceptions=True)
-        result = FanOut[T]({}, [])
+
+        async def answer(name: str, database: Database) -> T:
+            async with asyncio.timeout(seconds if name else None):
+                return await ask(database)
+
+        outcomes = await asyncio.gather(*(answer(*each) for each in asked.items()), return_exceptions=True)
+        result = Answers[T]({}, [])
         for name, outcome in zip(asked, outcomes, strict=True):
-            if isinstance(outcome, Unavailable):
+            if isinstance(outcome, Unavailable | TimeoutError):
                 result.away.append(name)
             elif isinstance(outcome, BaseException):
                 raise outcome

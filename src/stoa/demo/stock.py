@@ -50,6 +50,7 @@ class NewCollection(msgspec.Struct):
     description: str | None = None
     rules: list[tuple[str, str]] = []
     match: Match = "all"
+    picture: str | None = None  # the address of a product's image
 
 
 class NewLocation(msgspec.Struct):
@@ -92,12 +93,13 @@ async def fill(operator: Operator, handle: str, catalog: str, past: Past, cast: 
     for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
         await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
-    for each in msgspec.convert(document.get("collections", []), list[NewCollection]):
-        await create_collection(
-            operator, handle, each.handle, Details(each.title, each.description, None, each.rules, each.match)
-        )
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     pictures = await keep_pictures(operator, store.id, [image.url for each in products for image in each.images])
+    for each in msgspec.convert(document.get("collections", []), list[NewCollection]):
+        picture = pictures[each.picture].url if each.picture else None
+        await create_collection(
+            operator, handle, each.handle, Details(each.title, each.description, picture, each.rules, each.match)
+        )
     store = msgspec.structs.replace(store, pictures=pictures)
     async with operator.db.transaction() as db:
         cause, booking = Cause(None, operator.request_id), Booking(reason="restock", reference="opening stock")

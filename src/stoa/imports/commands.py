@@ -115,10 +115,10 @@ def cancel(console: Console, import_id: str, *, as_json: bool) -> None:
 
 
 async def _cancel(by: Operator, import_id: str) -> Import:
-    async with by.db.transaction() as db:
-        job = await queries.UNFINISHED_IMPORT.maybe(db, import_id)
-        if job is None:
-            raise Refused(f"No import with the id {import_id} is waiting or running")
+    job = await queries.UNFINISHED_IMPORT.maybe(by.everywhere, import_id)
+    if job is None:
+        raise Refused(f"No import with the id {import_id} is waiting or running")
+    async with (await by.database_of(job.store_id)).transaction() as db:
         store = await queries.STORE.one(db, job.store_id)
         if not await cancel_import(db, store, job, Cause(None, by.request_id)):
             raise Refused(f"The import {import_id} has already finished")
@@ -138,7 +138,7 @@ def _print(done: Import, *, as_json: bool) -> None:
 def _run(console: Console, of: Importable, file: Path, handle: str, options: dict[str, Any], *, as_json: bool) -> None:
     """Import a file, print the result, and exit with a status that shows scripts the outcome."""
     wanted = msgspec.convert(options, Options)
-    done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json))
+    done = console.run(lambda by: _import(by, of, file, handle, wanted, quiet=as_json), at=handle)
     _print(done, as_json=as_json)
     if done.status != "succeeded":
         sys.exit(IN_PART if done.status == "partially_succeeded" else FAILED)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, in_order
 from stoa.db.query import Command, Query
 from stoa.rest.call import Store
 
@@ -152,11 +153,12 @@ RELEASE = Command(
 DEQUEUE = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2 AND lease_owner = $3")
 
 CANCEL = Command("DELETE FROM import_queue WHERE store_id = $1 AND import_id = $2")
-UNFINISHED_IMPORT = Query(
+UNFINISHED_IMPORT = FanOut(
     Job,
-    f"""{_JOB} WHERE (store_id, id) IN (SELECT store_id, import_id FROM import_queue WHERE import_id = $1)""",
+    f"""{_JOB} WHERE (store_id, id) IN (
+            SELECT store_id, import_id FROM import_queue WHERE import_id = $1 AND store_id <> ALL ($2::bigint[]))""",
+    in_order("id", unique=["id"]),
     unbound="an operator names an import by its id alone",
-    over="shards",
 )
 
 # The app may have lost scopes since it uploaded the file; while it or the store is suspended, it has none.

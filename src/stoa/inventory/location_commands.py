@@ -29,7 +29,7 @@ def list_locations(console: Console, store: str, *, as_json: bool) -> None:
     Example:
       stoa location list demo
     """
-    found = console.run(lambda by: locations.list_locations(by, store))
+    found = console.run(lambda by: locations.list_locations(by, store), at=store)
     print_rows(found, as_json=as_json, none="The store has no locations.")
 
 
@@ -56,7 +56,7 @@ def add_location(
     Example:
       stoa location add demo east --name "East warehouse" --address "4 Dock Road, Bath" --priority 20
     """
-    added = console.run(lambda by: locations.add_location(by, store, code, name, address, priority))
+    added = console.run(lambda by: locations.add_location(by, store, code, name, address, priority), at=store)
     print_one(added, as_json=as_json)
 
 
@@ -84,7 +84,7 @@ def update_location(
     Example:
       stoa location update demo default --priority 50
     """
-    changed = console.run(lambda by: locations.update_location(by, store, code, name, address, priority))
+    changed = console.run(lambda by: locations.update_location(by, store, code, name, address, priority), at=store)
     print_one(changed, as_json=as_json)
 
 
@@ -100,7 +100,7 @@ def deactivate_location(console: Console, store: str, code: str, *, as_json: boo
     Example:
       stoa location deactivate demo east
     """
-    print_one(console.run(lambda by: locations.deactivate_location(by, store, code)), as_json=as_json)
+    print_one(console.run(lambda by: locations.deactivate_location(by, store, code), at=store), as_json=as_json)
 
 
 @location.command("activate")
@@ -115,7 +115,7 @@ def activate_location(console: Console, store: str, code: str, *, as_json: bool)
     Example:
       stoa location activate demo east
     """
-    print_one(console.run(lambda by: locations.activate_location(by, store, code)), as_json=as_json)
+    print_one(console.run(lambda by: locations.activate_location(by, store, code), at=store), as_json=as_json)
 
 
 COMMANDS: list[click.Command] = [location]

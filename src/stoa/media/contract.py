@@ -39,5 +39,15 @@ class PictureRefused(Exception):
     """The data is not a picture that Stoa stores; the message completes "The picture ..."."""
 
 
-class DecoderBusy(Exception):
-    """Too many pictures wait for the decoder."""
+class PicturesUnavailable(Exception):
+    """No picture can be stored at the moment; the message is a sentence that says why."""
+
+
+class DecoderBusy(PicturesUnavailable):
+    def __init__(self) -> None:
+        super().__init__("Too many pictures are being decoded.")
+
+
+class StorageAway(PicturesUnavailable):
+    def __init__(self) -> None:
+        super().__init__("The storage of pictures is unavailable.")

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from stoa.db.query import Executor
 from stoa.media import queries
 from stoa.media.addresses import PREFIX, name_in_url, name_of
-from stoa.media.contract import Picture
+from stoa.media.contract import Picture, StorageAway
 from stoa.media.decoding import DecodedPicture, Decoder
 from stoa.media.storage import Storage, key_of, open_storage
 from stoa.settings import Settings, secret_key, service_url
@@ -24,13 +24,17 @@ class Media:
     async def keep(self, db: Executor, store_id: int, decoded: DecodedPicture) -> Picture:
         """Store a picture and its smaller sizes. `db` commits each statement by itself.
 
-        The row comes first: it keeps the file from being removed. The caller then refers to the picture.
+        The row comes first: it keeps the file from being removed. The caller then refers to the picture. Raises StorageAway if a
+        file cannot be written.
         """
         name = name_of(secret_key(self._settings).current, store_id, decoded.sha256, decoded.extension)
         files = {key_of(name): decoded.file} | {key_of(name, w): file for w, file in decoded.smaller.items()}
         size = sum(len(file) for file in files.values())
         await queries.CLAIM_FILE.one(db, store_id, name, decoded.width, decoded.height, size, [*decoded.smaller])
-        await asyncio.gather(*(self.storage.put(key, file) for key, file in files.items()))
+        try:
+            await asyncio.gather(*(self.storage.put(key, file) for key, file in files.items()))
+        except OSError as error:
+            raise StorageAway from error
         return Picture(self.address(name), decoded.width, decoded.height)
 
     async def known(self, db: Executor, store_id: int, urls: Iterable[str]) -> dict[str, Picture]:

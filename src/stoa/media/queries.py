@@ -20,6 +20,7 @@ class Fetch(msgspec.Struct):
     image_id: int
     source_url: str
     attempts: int
+    silent: bool  # whether the product changes without an event
 
 
 # Committed before the file is written, so that the removal of unreferenced files waits for it.
@@ -31,11 +32,11 @@ TOUCH_FILES = Query(
        RETURNING name, width, height""",
 )
 QUEUE_FETCHES = Command(
-    """INSERT INTO picture_fetches (store_id, product_id, image_id, source_url)
-       SELECT $1, t.product_id, t.image_id, t.source_url
+    """INSERT INTO picture_fetches (store_id, product_id, image_id, source_url, silent)
+       SELECT $1, t.product_id, t.image_id, t.source_url, $5
          FROM unnest($2::bigint[], $3::integer[], $4::text[]) AS t (product_id, image_id, source_url)
            ON CONFLICT (store_id, product_id, image_id)
-           DO UPDATE SET source_url = excluded.source_url, attempts = 0, due_at = now()"""
+           DO UPDATE SET source_url = excluded.source_url, silent = excluded.silent, attempts = 0, due_at = now()"""
 )
 STORES_WITH_FETCHES = Query(
     int,
@@ -55,7 +56,7 @@ LEASE_FETCHES = Query(
                   SELECT d.product_id, d.image_id FROM picture_fetches d
                    WHERE d.store_id = $1 AND d.due_at <= now()
                    ORDER BY d.due_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-    RETURNING f.product_id, f.image_id, f.source_url, f.attempts""",
+    RETURNING f.product_id, f.image_id, f.source_url, f.attempts, f.silent""",
 )
 POSTPONE_FETCH = Command(
     """UPDATE picture_fetches SET due_at = now() + make_interval(secs => $5::float8)
@@ -74,8 +75,10 @@ STORES_WITH_FILES = Query(
 
 _SHOWN = r"/media/([1-9][0-9]*/[0-9a-f]{40}\.(?:jpg|webp))"
 _SHOWN_NAMES = f"""SELECT DISTINCT found.parts[1] AS name
-           FROM products p CROSS JOIN LATERAL regexp_matches(p.head, '{_SHOWN}', 'g') AS found (parts)
-          WHERE p.store_id = $1 AND p.deleted_at IS NULL AND p.head LIKE '%/media/%'"""
+           FROM (SELECT p.head AS text FROM products p WHERE p.store_id = $1 AND p.deleted_at IS NULL AND p.head LIKE '%/media/%'
+                  UNION ALL
+                 SELECT c.picture FROM collections c WHERE c.store_id = $1 AND c.deleted_revision IS NULL) shown
+                CROSS JOIN LATERAL regexp_matches(shown.text, '{_SHOWN}', 'g') AS found (parts)"""
 SHOWN_NAMES = Query(str, _SHOWN_NAMES)
 MARK_FILES = Command(
     f"""WITH shown AS MATERIALIZED ({_SHOWN_NAMES}),

@@ -21,7 +21,8 @@ from stoa.db.errors import PostgresError, Unavailable, cause
 from stoa.db.pool import Database
 from stoa.db.query import Command, Query
 from stoa.db.service_facts import own_shard
-from stoa.db.shards import Shards
+from stoa.db.shard_outbox import FORGET_RECEIVED_BY_SHARD, FORGET_RECEIVED_BY_STORES
+from stoa.db.shards import ABSENT, Shards
 from stoa.ids import new_id
 from stoa.imports.queries import DELETE_CHECKED_FILES, DELETE_EXPIRED_REPORTS
 from stoa.mail.queries import DELETE_OLD_MAILS
@@ -37,7 +38,6 @@ EVERY_S = 5.0
 _ALL_STORES = "maintenance covers all stores"
 
 TRY_LOCK = Query(bool, "SELECT pg_try_advisory_xact_lock(7306218)", unbound=_ALL_STORES)
-ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_ALL_STORES)
 FOLD_COUNTS = Command(
     """WITH grown AS (
            SELECT store_id, resource FROM row_counts WHERE store_id <> ALL ($1::bigint[])
@@ -66,6 +66,8 @@ TASKS = (
     FORGET_OLD_HOURS,
     FORGET_OLD_FAILURES,
     FORGET_OLD_SAMPLES,
+    FORGET_RECEIVED_BY_STORES,
+    FORGET_RECEIVED_BY_SHARD,
 )
 # On global tables, and on those that only the directory uses.
 DIRECTORY_TASKS = (

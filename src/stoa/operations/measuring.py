@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections import defaultdict
@@ -13,6 +14,7 @@ from prometheus_client import Gauge
 
 from stoa.db import service_facts
 from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.fan_out import ANSWER_S
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
@@ -22,6 +24,7 @@ from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
 from stoa.media.queries import PICTURES_WAITING
 from stoa.operations import telemetry
 from stoa.rest.unsent import UnsentResponses
+from stoa.shards.moves import MOVES_LEFT
 from stoa.usage.load import ADD_GAUGES
 from stoa.webhooks.delivery.queries import BACKLOG, NOW, Backlog
 
@@ -47,6 +50,16 @@ IMPORT_QUEUE = Query(
          FROM import_queue""",
     unbound="the queue covers all stores",
     over="shard",
+)
+
+
+# What the server keeps for the slowest subscriber of this database: a shard of the directory, or the target of a move.
+SLOT_BYTES = Query(
+    int,
+    """SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE (
+           SELECT coalesce(max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)), 0)
+             FROM pg_replication_slots WHERE database = current_database()) END::bigint""",
+    unbound="a server keeps its log for all stores",
 )
 
 
@@ -94,27 +107,28 @@ def problems(queues: Queues) -> dict[str, str]:
     return found
 
 
-def publish(queues: Queues, *, sends: bool) -> None:
+def publish(queues: Queues, *, sends: bool, shard: str = DIRECTORY) -> None:
     """Publish the figures; without a mail server (`sends`), mails wait on purpose, and their age is no backlog."""
     backlog, mails = queues.backlog, queues.mails
-    telemetry.PENDING.set(backlog.pending)
-    telemetry.UNROUTED.set(backlog.unrouted)
-    telemetry.OLDEST.set(backlog.oldest_seconds)
-    telemetry.OLDEST_UNROUTED.set(backlog.oldest_unrouted_seconds)
-    telemetry.LATE.set(backlog.late_seconds)
-    telemetry.BREAKERS.set(backlog.open_breakers)
-    telemetry.RECEIVERS.set(backlog.receivers)
-    telemetry.DELIVERY_WORKERS.set(backlog.workers)
-    telemetry.IMPORTS_WAITING.set(queues.imports.waiting)
-    telemetry.IMPORTS_RUNNING.set(queues.imports.running)
-    telemetry.OLDEST_IMPORT.set(queues.oldest_import_s)
-    telemetry.PICTURES_WAITING.set(queues.pictures)
-    telemetry.MAILS_WAITING.set(mails.waiting)
-    telemetry.OLDEST_MAIL.set(mails.oldest_seconds if sends else 0)
-    telemetry.MAILS_GIVEN_UP.set(mails.given_up)
-    telemetry.BACKUP_AT.set(queues.backup_at.timestamp() if queues.backup_at else 0)
-    telemetry.CLOCK_OFFSET.set(queues.clock_offset)
-    telemetry.MEASURED_AT.set(time.time())
+    telemetry.PENDING.labels(shard).set(backlog.pending)
+    telemetry.UNROUTED.labels(shard).set(backlog.unrouted)
+    telemetry.OLDEST.labels(shard).set(backlog.oldest_seconds)
+    telemetry.OLDEST_UNROUTED.labels(shard).set(backlog.oldest_unrouted_seconds)
+    telemetry.LATE.labels(shard).set(backlog.late_seconds)
+    telemetry.BREAKERS.labels(shard).set(backlog.open_breakers)
+    telemetry.RECEIVERS.labels(shard).set(backlog.receivers)
+    telemetry.DELIVERY_WORKERS.labels(shard).set(backlog.workers)
+    telemetry.IMPORTS_WAITING.labels(shard).set(queues.imports.waiting)
+    telemetry.IMPORTS_RUNNING.labels(shard).set(queues.imports.running)
+    telemetry.OLDEST_IMPORT.labels(shard).set(queues.oldest_import_s)
+    telemetry.PICTURES_WAITING.labels(shard).set(queues.pictures)
+    telemetry.BACKUP_AT.labels(shard).set(queues.backup_at.timestamp() if queues.backup_at else 0)
+    telemetry.MEASURED_AT.labels(shard).set(time.time())
+    if shard == DIRECTORY:
+        telemetry.MAILS_WAITING.set(mails.waiting)
+        telemetry.OLDEST_MAIL.set(mails.oldest_seconds if sends else 0)
+        telemetry.MAILS_GIVEN_UP.set(mails.given_up)
+        telemetry.CLOCK_OFFSET.set(queues.clock_offset)
 
 
 async def record(db: Executor, queues: Queues) -> None:
@@ -125,14 +139,42 @@ async def record(db: Executor, queues: Queues) -> None:
     await ADD_GAUGES.run(db, *waiting, queues.response_s * 1000)
 
 
-async def measure_forever(db: Executor, *, sends: bool, workers: int = 1) -> None:
-    """Measure the queues; `workers` processes take turns, so that more of them do not measure more often."""
+async def measure_forever(shards: Shards, *, sends: bool, workers: int = 1, look: bool = False) -> None:
+    """Measure the queues; `workers` processes take turns, so that more of them do not measure more often. `look` is for a process
+    that does not watch the shards."""
+    measured: set[str] = set()
     while True:
         with contextlib.suppress(PostgresError, Unavailable):  # an alert fires when the figures get old
-            queues = await read_queues(db)
-            publish(queues, sends=sends)
-            await record(db, queues)
+            if look:
+                await shards.look()
+            await measure(shards, sends=sends)
+            for shard in measured - set(shards.databases):
+                for gauge in telemetry.OF_SHARDS:
+                    gauge.labels(shard).set(math.nan)  # with which no alert fires
+            measured = set(shards.databases)
         await asyncio.sleep(min(MOST_MEASURE_S, MEASURE_S * workers) * random.uniform(0.8, 1.2))  # noqa: S311
+
+
+async def measure(shards: Shards, *, sends: bool) -> None:
+    """Measure the queues of every database once. A shard that does not answer keeps its figures, and counts as away."""
+    found = await shards.fan_out(_measured, seconds=ANSWER_S)
+    if DIRECTORY in found.away:
+        raise Unavailable("the directory does not answer")
+    for shard, queues in found.answers.items():
+        publish(queues, sends=sends, shard=shard)
+    if shards.directory.fenced:
+        telemetry.MOVES_LEFT.set(await MOVES_LEFT.one(shards.directory))
+        kept = await shards.fan_out(SLOT_BYTES.one, seconds=ANSWER_S)
+        for shard, count in kept.answers.items():
+            telemetry.SLOT_BYTES.labels(shard).set(count)
+        for shard in shards.databases:
+            telemetry.SHARD_AWAY.labels(shard).set(shard in found.away)
+
+
+async def _measured(db: Database) -> Queues:
+    queues = await read_queues(db)
+    await record(db, queues)
+    return queues
 
 
 async def measure_replica_forever(replica: Replica) -> None:

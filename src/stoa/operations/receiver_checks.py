@@ -1,13 +1,17 @@
 """The checks of `stoa doctor` on receivers: each is reached as a delivery reaches it."""
 
 import asyncio
+import re
 import ssl
 import time
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
+from stoa.access.console import all_shards
 from stoa.db import service_facts
+from stoa.db.fan_out import FanOut
 from stoa.db.pool import Database
-from stoa.db.query import Query
 from stoa.operations.finding import Finding
 from stoa.settings import Settings, WrongSetting
 from stoa.webhooks.http.address_guard import AddressRefused, Allowed, check_setting, host_of, refuse_url
@@ -17,19 +21,29 @@ from stoa.webhooks.http.resolver import UnknownHost
 _MAX_RECEIVERS = 20
 _CONNECT_S = 3.0
 
-RECEIVERS = Query(
+_ORIGIN = re.compile(r"[^/]*//[^/?#]*")
+
+
+def _one_of_each_host(answers: Sequence[list[str]], _: Sequence[Any]) -> list[str]:
+    urls = sorted((url for answer in answers for url in answer), reverse=True)
+    found = {origin[0]: url for url in urls if (origin := _ORIGIN.match(url))}
+    return [found[origin] for origin in sorted(found)]
+
+
+RECEIVERS = FanOut(
     str,
     """SELECT DISTINCT ON (substring(url FROM '^[^/]*//[^/?#]*')) url FROM webhooks
-        WHERE status = 'active' AND url IS NOT NULL AND ended_at IS NULL
-        ORDER BY substring(url FROM '^[^/]*//[^/?#]*') LIMIT $1""",
+        WHERE status = 'active' AND url IS NOT NULL AND ended_at IS NULL AND store_id <> ALL ($2::bigint[])
+        ORDER BY substring(url FROM '^[^/]*//[^/?#]*'), url LIMIT $1""",
+    _one_of_each_host,
     unbound="the doctor examines the whole service",
-    over="shards",
 )
 
 
 async def check_receivers(db: Database, settings: Settings) -> list[Finding]:
     """Connect to each receiver as a delivery does, without sending a request."""
-    urls = await RECEIVERS.all(db, _MAX_RECEIVERS)
+    async with all_shards(db, settings) as everywhere:
+        urls = (await RECEIVERS.all(everywhere, _MAX_RECEIVERS))[:_MAX_RECEIVERS]
     if not urls:
         return [Finding("receivers", "ok", "no subscription has a URL")]
     allowed, found = await _allowed(db, settings)

@@ -5,23 +5,15 @@ from stoa.access.key_rotation import with_known_keys
 from stoa.db import migrate
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
-from stoa.db.query import Executor, Query
+from stoa.db.query import Executor
 from stoa.operations.finding import Finding
+from stoa.operations.measuring import problems, read_queues
 from stoa.settings import Settings, existing_key, secret_key
 from stoa.shards.global_tables import replication_of
+from stoa.shards.moves import MOVES_LEFT
 from stoa.shards.registry import Shard, address, shards_of
 
-_SERVICE = "the doctor examines the whole service"
 _MUCH_BEHIND = 64 * 1024**2  # bytes of the log
-# The state of a move is recorded at each step; a move of a large store copies for hours, but a switch takes seconds.
-_LEFT = Query(
-    int,
-    """SELECT count(*) FROM store_moves m WHERE m.ended_at IS NULL AND NOT EXISTS (
-           SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = 7306234 AND l.objsubid = 2
-              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND l.objid = (m.store_id % 2147483647)::oid)""",
-    unbound=_SERVICE,
-)
 
 
 async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
@@ -33,7 +25,8 @@ async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
     except Undecryptable as error:
         return [Finding("shards", "problem", str(error), "Set STOA_SECRET_KEY to the key of the service.")]
     found = [await _check_shard(db, shard) for shard in shards]
-    if left := await _LEFT.one(db):
+    found += [each for shard in shards if (each := await _check_queues(shard)) is not None]
+    if left := await MOVES_LEFT.one(db):
         action = (
             "Run each again, or give it up with --undo: `stoa shard list` shows them. A slot keeps the log meanwhile."
         )
@@ -68,3 +61,18 @@ async def _check_shard(directory: Executor, shard: Shard) -> Finding:
     if behind > _MUCH_BEHIND:
         return Finding(name, "warning", detail, "Check the load of its server, and the network between the two.")
     return Finding(name, "ok", detail)
+
+
+async def _check_queues(shard: Shard) -> Finding | None:
+    """What waits too long in a shard; None if nothing does, or the shard does not answer, which has a line of its own."""
+    db = Database(shard.url, size=1)
+    try:
+        waiting = problems(await read_queues(db))
+    except (PostgresError, Unavailable):
+        return None
+    finally:
+        await db.close()
+    if not waiting:
+        return None
+    action = "Check that `stoa serve` or `stoa worker` runs, and reaches its server."
+    return Finding(f"queues of shard {shard.name}", "problem", "; ".join(waiting.values()), action)

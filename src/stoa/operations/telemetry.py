@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -21,7 +21,7 @@ from stoa.webhooks.delivery.retry_policy import SentAttempt
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
     """timestamp level event request_id method operation status code duration_ms store_id app_id error cause sqlstate where
-    process pid exit_code version settings migration last_id position note key encrypted unreadable reason duty""".split()
+    process pid exit_code version settings migration last_id position note key encrypted unreadable reason duty shard""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 VERSION = version(DISTRIBUTION)
@@ -49,33 +49,70 @@ LATENCY = Histogram(
 )
 
 
-def _shared_gauge(name: str, meaning: str) -> Gauge:
+def _shared_gauge(name: str, meaning: str, labels: Sequence[str] = ()) -> Gauge:
     """A figure of the whole service: whichever process measured it last knows it best."""
-    return Gauge(name, meaning, multiprocess_mode="mostrecent")
+    return Gauge(name, meaning, labels, multiprocess_mode="mostrecent")
 
 
-PENDING = _shared_gauge("stoa_webhook_pending", "Deliveries that are waiting to be sent")
-UNROUTED = _shared_gauge("stoa_webhook_unrouted", "Events that are not routed yet")
-OLDEST = _shared_gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest pending delivery")
-OLDEST_UNROUTED = _shared_gauge("stoa_webhook_oldest_unrouted_seconds", "Age of the oldest event that is not routed")
-LATE = _shared_gauge("stoa_webhook_late_seconds", "How long the most overdue deliveries have waited for a worker")
-BREAKERS = _shared_gauge("stoa_webhook_open_breakers", "Receivers whose circuit breaker is open")
-RECEIVERS = _shared_gauge(
-    "stoa_webhook_receivers", "Receivers to which deliveries wait or were sent within a day, failing ones included"
+_SHARD = ("shard",)  # empty for the directory
+
+
+PENDING = _shared_gauge("stoa_webhook_pending", "Deliveries that are waiting to be sent", _SHARD)
+UNROUTED = _shared_gauge("stoa_webhook_unrouted", "Events that are not routed yet", _SHARD)
+OLDEST = _shared_gauge("stoa_webhook_oldest_pending_seconds", "Age of the oldest pending delivery", _SHARD)
+OLDEST_UNROUTED = _shared_gauge(
+    "stoa_webhook_oldest_unrouted_seconds", "Age of the oldest event that is not routed", _SHARD
 )
-DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that are connected to the database")
-IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker")
-IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs")
-OLDEST_IMPORT = _shared_gauge("stoa_import_oldest_waiting_seconds", "Age of the oldest import that waits for a worker")
-PICTURES_WAITING = _shared_gauge("stoa_picture_waiting", "Pictures that are waiting to be fetched, up to 10,000")
+LATE = _shared_gauge(
+    "stoa_webhook_late_seconds", "How long the most overdue deliveries have waited for a worker", _SHARD
+)
+BREAKERS = _shared_gauge("stoa_webhook_open_breakers", "Receivers whose circuit breaker is open", _SHARD)
+RECEIVERS = _shared_gauge(
+    "stoa_webhook_receivers",
+    "Receivers to which deliveries wait or were sent within a day, failing ones included",
+    _SHARD,
+)
+DELIVERY_WORKERS = _shared_gauge("stoa_webhook_workers", "Delivery workers that are connected to the database", _SHARD)
+IMPORTS_WAITING = _shared_gauge("stoa_import_waiting", "Imports that wait for a worker", _SHARD)
+IMPORTS_RUNNING = _shared_gauge("stoa_import_running", "Imports that a worker runs", _SHARD)
+OLDEST_IMPORT = _shared_gauge(
+    "stoa_import_oldest_waiting_seconds", "Age of the oldest import that waits for a worker", _SHARD
+)
+PICTURES_WAITING = _shared_gauge(
+    "stoa_picture_waiting", "Pictures that are waiting to be fetched, up to 10,000", _SHARD
+)
 MAILS_WAITING = _shared_gauge("stoa_mail_waiting", "Emails that wait to be sent, up to 10,000")
 OLDEST_MAIL = _shared_gauge(
     "stoa_mail_oldest_waiting_seconds", "Age of the oldest email that waits to be sent; 0 without a mail server"
 )
 MAILS_GIVEN_UP = _shared_gauge("stoa_mail_given_up", "Emails that were given up in the last 24 hours")
-BACKUP_AT = _shared_gauge("stoa_backup_timestamp_seconds", "Time of the last `stoa backup`; 0 if there is none")
+BACKUP_AT = _shared_gauge("stoa_backup_timestamp_seconds", "Time of the last `stoa backup`; 0 if there is none", _SHARD)
 CLOCK_OFFSET = _shared_gauge("stoa_clock_offset_seconds", "This machine's clock minus the clock of the database")
-MEASURED_AT = _shared_gauge("stoa_measured_timestamp_seconds", "Time at which the queues were last measured")
+MEASURED_AT = _shared_gauge("stoa_measured_timestamp_seconds", "Time at which the queues were last measured", _SHARD)
+SHARD_AWAY = _shared_gauge("stoa_shard_away", "1 if a shard does not answer", _SHARD)
+SLOT_BYTES = _shared_gauge(
+    "stoa_replication_slot_bytes", "Log that a server keeps for its replication slots, at most", _SHARD
+)
+# What is measured in each database; of a shard that was removed, nothing is known.
+OF_SHARDS = (
+    PENDING,
+    UNROUTED,
+    OLDEST,
+    OLDEST_UNROUTED,
+    LATE,
+    BREAKERS,
+    RECEIVERS,
+    DELIVERY_WORKERS,
+    IMPORTS_WAITING,
+    IMPORTS_RUNNING,
+    OLDEST_IMPORT,
+    PICTURES_WAITING,
+    BACKUP_AT,
+    MEASURED_AT,
+    SHARD_AWAY,
+    SLOT_BYTES,
+)
+MOVES_LEFT = _shared_gauge("stoa_shard_moves_left", "Moves of stores that have not ended, and no process works on")
 
 IN_FLIGHT = Gauge(
     "stoa_requests_in_flight", "Requests to the app API that are not answered", multiprocess_mode="livesum"

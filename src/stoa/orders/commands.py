@@ -64,7 +64,7 @@ def import_orders(
       stoa import orders orders.ndjson.gz --store demo --skip-existing --json
     """
     run = Moving(skip_existing=skip_existing, send_events=send_events)
-    done = console.run(lambda by: _move_file(by, file, handle, run, quiet=as_json))
+    done = console.run(lambda by: _move_file(by, file, handle, run, quiet=as_json), at=handle)
     if as_json:
         print_one(done, as_json=True)
     else:

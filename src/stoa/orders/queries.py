@@ -143,11 +143,16 @@ class StoredOrder(msgspec.Struct):
 
 _STORED = """SELECT id, version, suspected_duplicates, order_purchase(head, lines, edition) AS head,
                     order_items(lines, edition) AS lines, order_person(person, edition) AS person, clock_timestamp() AS moment
-               FROM orders WHERE store_id = $1 AND id = $2"""
+               FROM orders WHERE store_id = $1 AND id"""
 # A copy prevents changes of the original, but no other copies.
-READ = Query(StoredOrder, f"{_STORED} FOR SHARE")
+READ = Query(StoredOrder, f"{_STORED} = $2 FOR SHARE")
 # All transactions lock in the same order: orders by id, customers by id, products by id.
-LOCK = Query(StoredOrder, f"{_STORED} FOR NO KEY UPDATE")
+LOCK = Query(StoredOrder, f"{_STORED} = $2 FOR NO KEY UPDATE")
+LOCK_ALL = Query(StoredOrder, f"{_STORED} = ANY ($2::bigint[]) ORDER BY id FOR NO KEY UPDATE")
+LOCK_CUSTOMERS = Query(
+    int,
+    "SELECT id FROM customers WHERE store_id = $1 AND id = ANY ($2::bigint[]) ORDER BY id FOR NO KEY UPDATE",
+)
 # Several orders are locked in the order of their ids.
 LOCK_LIVE = Query(
     int,
@@ -300,8 +305,16 @@ UNTRACKED = Query(
 )
 
 
+# One order after the other, each with its own actor, author and request.
 UPDATE = Query(
-    Document, "SELECT doc, version FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9)"
+    Document,
+    """SELECT doc, version
+         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+                  WITH ORDINALITY AS t (actor, author, request_id, changed, lines, entries, events, no_longer_suspected, n)
+              CROSS JOIN LATERAL update_order(
+                  $1, t.actor, t.author, t.request_id, t.changed::json, t.lines::json, t.entries::json, t.events::json,
+                  t.no_longer_suspected::bigint[])
+        ORDER BY n""",
 )
 
 

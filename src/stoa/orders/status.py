@@ -1,17 +1,19 @@
 """The endpoint that moves an order: its status, payment, fulfillments and refunds."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from stoa import money
+from stoa.db.query import Executor
 from stoa.inventory.contract import InsufficientStock
 from stoa.orders import queries
 from stoa.orders.allocation import unknown_location
-from stoa.orders.bodies import NewRefund, NewRefundLine, Portion, StatusChange
+from stoa.orders.bodies import NewRefundLine, Portion, StatusChange
 from stoa.orders.contract import (
     IllegalTransition,
     Order,
@@ -19,6 +21,7 @@ from stoa.orders.contract import (
     PaymentAlreadyRecorded,
     RefundExceedsPayment,
 )
+from stoa.orders.contradictions import check_body
 from stoa.orders.documents import actor_of, time_text
 from stoa.orders.endpoints import get_order
 from stoa.orders.events import Changes, differences, events_of
@@ -30,10 +33,11 @@ from stoa.orders.placement import locations_of
 from stoa.orders.refunds import add_refund, refund
 from stoa.orders.rules import change_status
 from stoa.orders.state import OrderState
-from stoa.orders.update import Consequences, Entry, load, update
+from stoa.orders.update import Change, Consequences, Entry, loaded, update_all
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes, Task
-from stoa.rest.problems import Fault, ValidationFailed, counted
+from stoa.rest.group_commit import only_outcome
+from stoa.rest.problems import Fault, Refusal, ValidationFailed, counted
 
 routes = Routes("Orders")
 TASKS = (
@@ -66,6 +70,81 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
+Request = tuple[Call, int, StatusChange]
+
+
+async def change_all(db: Executor, requests: Sequence[Request]) -> list[One[Order] | Refusal | None]:
+    """Change orders of one store, each as if it came after those before it in the list.
+
+    None is a change that runs again after the commit: of an order that an earlier one changes, or of one that needs further
+    locks, together with all after it.
+    """
+    outcomes: dict[int, One[Order] | Refusal] = {}
+    valid: dict[int, Request] = {}
+    for number, request in enumerate(requests):
+        try:
+            check_body(request[2])
+            valid[number] = request
+        except Refusal as refusal:
+            outcomes[number] = refusal
+    if not valid:
+        return list(outcomes.values())
+    together, suspects = await _choose(db, valid)
+    found = await queries.LOCK_ALL.all(db, requests[0][0].store_id, [order_id for _, order_id, _ in together.values()])
+    rows = {row.id: row for row in found}
+    changes: dict[int, Change] = {}
+    for number, (call, order_id, body) in together.items():
+        try:
+            change = await _change(call, body, *loaded(call, rows.get(order_id)))
+        except Refusal as refusal:
+            outcomes[number] = refusal
+            continue
+        if change.order == change.before:
+            outcomes[number] = await get_order(call, order_id)
+            continue
+        suspected = change.cancels and change.before.suspected_duplicates > 0
+        if changes and (suspected or change.growing):
+            break
+        if suspected and not suspects:  # the suspect was placed after `_choose`
+            suspects = await lock_suspects(call, order_id)
+        change.consequences.no_longer_suspected = suspects if change.cancels else ()
+        changes[number] = change
+        if suspected or change.growing:
+            break
+    if changes:
+        outcomes.update(zip(changes, await update_all(db, list(changes.values())), strict=True))
+    return [outcomes.get(number) for number in range(len(requests))]
+
+
+async def _choose(db: Executor, requests: Mapping[int, Request]) -> tuple[dict[int, Request], list[int]]:
+    """The first requests about different orders. One that cancels an order with suspected duplicates, which it locks and
+    returns, is by itself, because several orders are locked in the order of ids."""
+    number, (call, order_id, body) = next(iter(requests.items()))
+    if body.status == "cancelled" and await queries.SUSPECTED.all(db, call.store_id, order_id):
+        return {number: requests[number]}, await lock_suspects(call, order_id)
+    ids: set[int] = set()
+    distinct = takewhile(lambda each: each[1][1] not in ids and not ids.add(each[1][1]), requests.items())
+    return dict(distinct), []
+
+
+async def _change(call: Call, body: StatusChange, before: OrderState, moment: datetime) -> Change:
+    """What a request changes; the two orders are equal if it changes nothing."""
+    shipped_at = _shipped_at(body, moment)
+    await _check_locations(call, body)
+    order = before.copy()
+    _apply(call, order, body, time_text(moment), shipped_at)
+    if body.void:
+        await _void(call, order, body.fulfillment_id or 0, time_text(moment))
+    changes = status_changes(call, before, order) if order != before else {}
+    consequences = Consequences(
+        events=events_of(changes),
+        entries=[Entry("status_change", _entry_text(body), entry_changes(changes))],
+        restock=body.restock or body.status != "returned",
+        restock_at=_restock_at(body),
+    )
+    return Change(call, before, order, consequences)
+
+
 @routes.put(
     "/orders/{order_id}/status",
     scope="orders:write",
@@ -73,6 +152,7 @@ _CLOCK_SKEW = timedelta(minutes=5)
     example=STATUS_CHANGE,
     tasks=TASKS,
     repeats=True,  # a payment, a refund, or a part that is shipped or returned
+    grouped=change_all,
 )
 async def update_order_status(call: Call, order_id: int, body: StatusChange) -> One[Order]:
     """Change the status of an order.
@@ -96,28 +176,7 @@ async def update_order_status(call: Call, order_id: int, body: StatusChange) -> 
     - **Retries.** Send an `Idempotency-Key` or an `external_id` with a payment or refund, and an `Idempotency-Key`
       with a partial shipment: without one, a repeated request is a second payment, refund or shipment.
     """
-    _check_body(body)
-    no_longer_suspected = await lock_suspects(call, order_id) if body.status == "cancelled" else []
-    before, moment = await load(call, order_id)
-    shipped_at = _shipped_at(body, moment)
-    await _check_locations(call, body)
-    order = before.copy()
-    _apply(call, order, body, time_text(moment), shipped_at)
-    if body.void:
-        await _void(call, order, body.fulfillment_id or 0, time_text(moment))
-    if order == before:
-        return await get_order(call, order_id)
-    changes = status_changes(call, before, order)
-    if before.status == "cancelled" or order.status != "cancelled":
-        no_longer_suspected = []
-    consequences = Consequences(
-        events=events_of(changes),
-        entries=[Entry("status_change", _entry_text(body), entry_changes(changes))],
-        no_longer_suspected=no_longer_suspected,
-        restock=body.restock or body.status != "returned",
-        restock_at=_restock_at(body),
-    )
-    return await update(call, before, order, consequences)
+    return await only_outcome(call, change_all(call.db, [(call, order_id, body)]))
 
 
 def status_changes(call: Call, before: OrderState, order: OrderState) -> Changes:
@@ -128,53 +187,6 @@ def status_changes(call: Call, before: OrderState, order: OrderState) -> Changes
         if before.suspected_duplicates:
             changes["suspected_duplicates_count"] = (before.suspected_duplicates, 0)
     return changes
-
-
-def _check_body(body: StatusChange) -> None:
-    """Refuse a change whose fields contradict each other."""
-    faults: list[Fault] = []
-    removes = body.tracking is None and body.fulfillment_id is not None and body.status is None
-    moves = body.status or body.payment_status or body.payment or body.tracking or body.refund or body.void
-    if not (moves or removes):
-        words = "is required unless payment_status, payment, tracking, refund or void is given"
-        faults.append(Fault("/status", "required", words))
-    if body.payment_status is not None and (body.payment is not None or body.refund is not None):
-        words = "must not be sent with payment or refund, which determine it"
-        faults.append(Fault("/payment_status", "invalid_format", words))
-    if body.line_items and body.status not in ("shipped", "returned"):
-        faults.append(Fault("/line_items", "invalid_format", "must not be sent unless status is shipped or returned"))
-    if body.line_items == []:
-        faults.append(Fault("/line_items", "out_of_range", "must not be empty: omit it to include all line items"))
-    if body.amount_refunded is not None and body.payment_status is None:
-        faults.append(Fault("/amount_refunded", "invalid_format", "must not be sent without payment_status"))
-    if body.tracking and not any(msgspec.structs.astuple(body.tracking)):
-        faults.append(Fault("/tracking/number", "required", "is required unless carrier or url is given"))
-    if body.fulfillment_id is not None:
-        if body.status not in (None, "delivered"):
-            words = "must not be sent unless status is delivered or omitted"
-            faults.append(Fault("/fulfillment_id", "invalid_format", words))
-        elif body.status is None and body.tracking is UNSET and not body.void:
-            words = "is required with fulfillment_id unless status or void is given"
-            faults.append(Fault("/tracking", "required", words))
-    if body.shipped_at is not None and body.status != "shipped":
-        faults.append(Fault("/shipped_at", "invalid_format", "must not be sent unless status is shipped"))
-    if body.void:
-        faults += _void_faults(body)
-    if body.refund is not None:
-        faults += _refund_faults(body, body.refund)
-    if faults:
-        raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
-
-
-def _void_faults(body: StatusChange) -> list[Fault]:
-    faults = [
-        Fault(f"/{name}", "invalid_format", "must not be sent with void")
-        for name in ("status", "payment_status", "payment", "tracking", "refund")
-        if getattr(body, name)
-    ]
-    if body.fulfillment_id is None:
-        faults.append(Fault("/fulfillment_id", "required", "is required with void"))
-    return faults
 
 
 def _shipped_at(body: StatusChange, moment: datetime) -> str | None:
@@ -219,25 +231,6 @@ async def _void(call: Call, order: OrderState, fulfillment_id: int, now: str) ->
     variants = [line.variant_id for line in order.lines if line.variant_id is not None]
     untracked = await queries.UNTRACKED.all(call.db, call.store_id, variants)
     void(order, fulfillment_id, now, active, untracked)
-
-
-def _refund_faults(body: StatusChange, given: NewRefund) -> list[Fault]:
-    faults: list[Fault] = []
-    if not given.line_items and given.amount is None and given.shipping_amount is None:
-        words = "is required unless line_items or shipping_amount is given"
-        faults.append(Fault("/refund/amount", "required", words))
-    faults += [
-        Fault(f"/refund/line_items/{n}/location", "invalid_format", "must not be sent unless restock is true")
-        for n, each in enumerate(given.line_items)
-        if each.location is not None and not each.restock
-    ]
-    if body.status == "returned":
-        faults += [
-            Fault(f"/refund/line_items/{n}/restock", "invalid_format", "must not be sent when status is returned")
-            for n, each in enumerate(given.line_items)
-            if each.restock
-        ]
-    return faults
 
 
 def _apply(call: Call, order: OrderState, body: StatusChange, now: str, shipped_at: str | None) -> None:

@@ -9,10 +9,10 @@ import msgspec
 
 from stoa import money
 from stoa.db.errors import OUT_OF_RANGE, PostgresError, sqlstate, violates
-from stoa.db.query import json_of, json_rows
+from stoa.db.query import Executor, json_of, json_rows
 from stoa.events.outbox import Event
 from stoa.ids import new_id
-from stoa.inventory.queries import Move, large_variants, move_stock
+from stoa.inventory.queries import LATER, Move, Moved, large_variants, move_stock
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import EntryType, Order
@@ -27,7 +27,8 @@ from stoa.orders.state import LineState, OrderState, contribution
 from stoa.products.stock_locations import active_locations
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One
-from stoa.rest.problems import ExternalIdTaken, Fault, NotFound
+from stoa.rest.group_commit import RefusedCalls, only_outcome
+from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, Refusal
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total")
 _LINE_AMOUNTS = ("unit_price", "discount_total", "tax_total")
@@ -62,13 +63,49 @@ class Consequences(msgspec.Struct, kw_only=True):
     pointers: Mapping[int, str] = {}  # of lines in the request body, by their ids
 
 
+class Change(msgspec.Struct):
+    """A changed order: as it was, as it is, and what is stored along with it."""
+
+    call: Call
+    before: OrderState
+    order: OrderState
+    consequences: Consequences
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The movements of stock that follow from the change."""
+        given = self.consequences
+        return stock_effects(self.before, self.order, restock=given.restock, restock_at=given.restock_at)
+
+    @property
+    def cancels(self) -> bool:
+        return self.order.status == "cancelled" != self.before.status
+
+    @property
+    def unreserved(self) -> set[int]:
+        """The line items of which units were ordered while the variant was not tracked: they stay unreserved."""
+        status = self.before.status
+        return {line.id for line in self.before.lines if held_units(line, status) > line.allocated}
+
+    @property
+    def growing(self) -> list[LineState]:
+        """The line items that need further units."""
+        status, unreserved = self.order.status, self.unreserved
+        lines = self.order.lines
+        return [line for line in lines if line.id not in unreserved and held_units(line, status) > line.allocated]
+
+
 async def load(call: Call, order_id: int) -> tuple[OrderState, datetime]:
     """Lock an order and read it, with the time of the lock; checks the version in If-Match."""
-    row = await queries.LOCK.maybe(call.db, call.store_id, order_id)
+    return loaded(call, await queries.LOCK.maybe(call.db, call.store_id, order_id))
+
+
+def loaded(call: Call, row: queries.StoredOrder | None) -> tuple[OrderState, datetime]:
+    """The state of an order that was locked, with the time of the lock; checks the version in If-Match."""
     if row is None:
         raise NotFound("There is no order with this id.")
     call.check_version(row.version)
-    call.subject = Subject("order", order_id)
+    call.subject = Subject("order", row.id)
     return stored_order(row, call.store), row.moment
 
 
@@ -112,39 +149,64 @@ def _line_of(members: dict[str, Any], digits: int, prices_include_tax: bool) -> 
 
 async def update(call: Call, before: OrderState, order: OrderState, consequences: Consequences) -> One[Any]:
     """Store a changed order and move its stock; if stock is insufficient, refuse, and the transaction is rolled back."""
-    await _allocate(call, before, order, consequences.pointers)
+    return await only_outcome(call, update_all(call.db, [Change(call, before, order, consequences)]))
+
+
+async def update_all(db: Executor, changes: Sequence[Change]) -> list[One[Any]]:
+    """Store changed orders of one store and move their stock, each as if it came after those before it.
+
+    Several orders must not need further units: these may lock products, which come after the customers of all orders.
+    """
+    rows: list[tuple[str, ...]] = []
+    for each in changes:
+        try:
+            await _allocate(each)
+            rows.append(_arguments(each))
+        except Refusal as refusal:
+            raise RefusedCalls({each.call: refusal}) from None
+    store_id = changes[0].call.store_id
+    customers = {each.order.customer_id for each in changes if contribution(each.before) != contribution(each.order)}
+    customers.discard(None)
+    if len(customers) > 1:
+        await queries.LOCK_CUSTOMERS.all(db, store_id, list(customers))
+    try:
+        stored = await queries.UPDATE.all(db, store_id, *zip(*rows, strict=True))
+    except PostgresError as error:
+        refusal = _refusal(error, changes[0].call)
+        if refusal is None or len(changes) > 1:
+            raise
+        raise RefusedCalls({changes[0].call: refusal}) from error
+    await _move_stock(db, changes)
+    return [One(each.doc, each.version) for each in stored]
+
+
+def _refusal(error: PostgresError, call: Call) -> Refusal | None:
+    """Why the database refuses a changed order, if the caller can do something about it."""
+    if violates(error, "orders_external_id_key"):
+        return ExternalIdTaken("Another order has taken this external id.")
+    return customer_sum_too_large(call) if sqlstate(error) == OUT_OF_RANGE else None
+
+
+def _arguments(change: Change) -> tuple[str, ...]:
+    """What update_order takes for one order."""
+    call, order, consequences = change.call, change.order, change.consequences
     parts = parts_of(order, call.store.digits)
     check_size(parts)
-    try:
-        stored = await queries.UPDATE.one(
-            call.db,
-            call.store_id,
-            json_of(actor_of(call)),
-            author_of(call),
-            call.request_id,
-            json_rows([_order_row(call, before, order, parts)]),
-            json_rows(_line_rows(order) if order.lines != before.lines else []),
-            json_rows(
-                [input_rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]
-            ),
-            json_rows(
-                [
-                    input_rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
-                    for n, (event, changes) in enumerate(consequences.events)
-                ]
-            ),
-            list(consequences.no_longer_suspected),
-        )
-    except PostgresError as error:
-        if violates(error, "orders_external_id_key"):
-            raise ExternalIdTaken("Another order has taken this external id.") from error
-        if sqlstate(error) == OUT_OF_RANGE:
-            raise customer_sum_too_large(call) from error
-        raise
-    effects = stock_effects(before, order, restock=consequences.restock, restock_at=consequences.restock_at)
-    if effects:
-        await _move_stock(call, order, effects, consequences.pointers)
-    return One(stored.doc, stored.version)
+    entries = [input_rows.EntryRow(each.type, each.body, json_of(each.changes)) for each in consequences.entries]
+    events = [
+        input_rows.EventRow(n, new_id("evt"), event.name, json_of(changes))
+        for n, (event, changes) in enumerate(consequences.events)
+    ]
+    return (
+        json_of(actor_of(call)),
+        author_of(call),
+        call.request_id,
+        json_rows([_order_row(call, change.before, order, parts)]),
+        json_rows(_line_rows(order) if order.lines != change.before.lines else []),
+        json_rows(entries),
+        json_rows(events),
+        f"{{{','.join(map(str, consequences.no_longer_suspected))}}}",
+    )
 
 
 def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> input_rows.ChangedOrderRow:
@@ -172,11 +234,11 @@ def _line_rows(order: OrderState) -> list[input_rows.LineRow]:
     ]
 
 
-async def _allocate(call: Call, before: OrderState, order: OrderState, pointers: Mapping[int, str]) -> None:
+async def _allocate(change: Change) -> None:
     """Decide where a changed order reserves further units. A store with one location does not read levels for it."""
+    call, order, pointers = change.call, change.order, change.consequences.pointers
     active = active_locations(call.store)
-    await _find_untracked(call, before, order)
-    growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
+    growing = await _find_tracked(change)
     if any(line.location not in (None, *active) for line in growing):  # it may be newer than the cached ones
         active = frozenset(await queries.ACTIVE_LOCATIONS.all(call.db, call.store_id))
     levels: Levels | None = None
@@ -194,44 +256,69 @@ async def _allocate(call: Call, before: OrderState, order: OrderState, pointers:
         )
 
 
-async def _find_untracked(call: Call, before: OrderState, order: OrderState) -> None:
-    """Find the line items whose further units are not reserved: the variant is not tracked now, or was not before."""
-    unreserved = {line.id for line in before.lines if held_units(line, before.status) > line.allocated}
-    for line in order.lines:
-        line.tracked = line.id not in unreserved
-    growing = [line for line in order.lines if line.tracked and held_units(line, order.status) > line.allocated]
+async def _find_tracked(change: Change) -> list[LineState]:
+    """Find the line items whose further units are reserved: the variant is tracked now, and was before."""
+    call, growing = change.call, change.growing
+    unreserved = change.unreserved
     if growing:
         variants = {line.variant_id for line in growing}
         untracked = set(await queries.UNTRACKED.all(call.db, call.store_id, list(variants)))
-        for line in growing:
-            line.tracked = line.variant_id not in untracked
+        unreserved |= {line.id for line in growing if line.variant_id in untracked}
+    for line in change.order.lines:
+        line.tracked = line.id not in unreserved
+    return [line for line in growing if line.tracked]
 
 
-async def _move_stock(call: Call, order: OrderState, effects: Sequence[Effect], pointers: Mapping[int, str]) -> None:
-    """Move the stock of a changed order, last, because every order waits for stock."""
-    moves = [
-        Move(
-            variant_id=effect.variant_id,
-            kind=effect.kind,
-            location=effect.location,
-            on_hand=effect.on_hand,
-            reserved=effect.reserved,
-            reason="return" if effect.returned else "order",
-            reference=str(order.number),
-            order_id=order.id,
-            movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}/{effect.location}",
+async def _move_stock(db: Executor, changes: Sequence[Change]) -> None:
+    """Move the stock of changed orders, last, because every order waits for stock.
+
+    A statement moves a product for one order only, so that each order has its ledger rows and events: those that need a
+    product of an earlier one follow in the next statement. All products are locked by the first.
+    """
+    waiting = {n: (each, effects) for n, each in enumerate(changes) if (effects := each.effects)}
+    while waiting:
+        moves = {n: [_movement(each, n, effect) for effect in effects] for n, (each, effects) in waiting.items()}
+        call = next(iter(waiting.values()))[0].call
+        together = [move for each in moves.values() for move in each]
+        moved = iter(
+            await move_stock(db, call.store_id, together, atomic=True, actor=actor_of(call), request_id=call.request_id)
         )
-        for effect in effects
-    ]
-    moved = await move_stock(
-        call.db, call.store_id, moves, atomic=True, actor=actor_of(call), request_id=call.request_id
+        refusals: dict[Call, Refusal] = {}
+        for n, own in moves.items():
+            change, effects = waiting[n]
+            results = [next(moved) for _ in own]
+            if any(each.outcome == LATER for each in results):
+                continue
+            if faults := _short_faults(change, effects, results):
+                refusals[change.call] = insufficient(faults)
+            change.call.costs_documents(await large_variants(db, call.store_id, own))
+            del waiting[n]
+        if refusals:
+            raise RefusedCalls(refusals)
+
+
+def _movement(change: Change, number: int, effect: Effect) -> Move:
+    call, order = change.call, change.order
+    return Move(
+        call=number,
+        actor=json_of(actor_of(call)),
+        request_id=call.request_id,
+        variant_id=effect.variant_id,
+        kind=effect.kind,
+        location=effect.location,
+        on_hand=effect.on_hand,
+        reserved=effect.reserved,
+        reason="return" if effect.returned else "order",
+        reference=str(order.number),
+        order_id=order.id,
+        movement_key=f"order/{order.id}/{effect.line_id}/{effect.kind}/{order.version + 1}/{effect.location}",
     )
-    call.costs_documents(await large_variants(call.db, call.store_id, moves))
-    lines = {line.id: line for line in order.lines}
-    faults: list[Fault] = [
+
+
+def _short_faults(change: Change, effects: Sequence[Effect], results: Sequence[Moved]) -> list[Fault]:
+    lines, pointers = {line.id: line for line in change.order.lines}, change.consequences.pointers
+    return [
         short_fault(lines[effect.line_id], pointers.get(effect.line_id), result.available)
-        for effect, result in zip(effects, moved, strict=True)
+        for effect, result in zip(effects, results, strict=True)
         if result.outcome != "updated"
     ]
-    if faults:
-        raise insufficient(faults)

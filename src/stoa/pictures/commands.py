@@ -1,4 +1,4 @@
-"""`stoa media`: compares the stored files with the pictures that products show."""
+"""`stoa media`: compares the stored files with the pictures that products and collections show."""
 
 import click
 import msgspec
@@ -31,9 +31,10 @@ def media() -> None:
 @json_option
 @click.pass_obj
 def check_command(console: Console, as_json: bool) -> None:
-    """Compare the stored files with the pictures that products show.
+    """Compare the stored files with the pictures that products and collections show.
 
-    A missing file is an error. An unreferenced file is removed after STOA_MEDIA_KEEP_DAYS.
+    A missing file is an error. An unreferenced file is removed after STOA_MEDIA_KEEP_DAYS; one that was stored after a backup
+    that you restored stays.
 
     \b
     Example:
@@ -42,7 +43,7 @@ def check_command(console: Console, as_json: bool) -> None:
 
     async def run(by: Operator) -> CheckedMedia:
         found = CheckedMedia(0, [], [])
-        async for store in compare_files(by.db, by.settings):
+        async for store in compare_files(by):
             found.files += store.files
             found.missing += store.missing
             found.unreferenced += store.unreferenced

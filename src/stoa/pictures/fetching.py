@@ -108,7 +108,8 @@ class PictureFetcher:
 
 
 async def _settle(db: Connection, store_id: int, fetch: Fetch, outcome: Picture | str) -> None:
-    """Change the product, once: only one transaction ends the fetch. Its event shows the old and the new images."""
+    """Change the product, once: only one transaction ends the fetch. Its event shows the old and the new images; a silent fetch,
+    of an import without events, has none."""
     products = await load(db, store_id, ids=[fetch.product_id])
     if not await queries.END_FETCH.run(db, store_id, fetch.product_id, fetch.image_id, fetch.source_url):
         return
@@ -116,4 +117,4 @@ async def _settle(db: Connection, store_id: int, fetch: Fetch, outcome: Picture 
         images = None if product.deleted else fetched(product.fields.images, fetch.image_id, fetch.source_url, outcome)
         if images is not None:
             product.set_fields(images=images)
-    await save(db, store_id, products, Cause(None, new_id("req")))
+    await save(db, store_id, products, Cause(None, new_id("req")), events=not fetch.silent)

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
+from stoa.access.operator import Operator
 from stoa.db.pool import Database
-from stoa.db.query import Executor
 from stoa.media import queries
 from stoa.media.storage import Storage, key_of, name_of_key, open_storage
 from stoa.settings import Settings
@@ -18,7 +18,7 @@ _AT_ONCE = 100
 
 
 async def remove_unused(database: Database, settings: Settings) -> int:
-    """Remove the pictures that no product has shown for some days; returns their number."""
+    """Remove the pictures that nothing has shown for some days; returns their number."""
     storage = open_storage(settings)
     try:
         removed = 0
@@ -57,20 +57,20 @@ class StoreFiles(msgspec.Struct):
 
     store_id: int
     files: int = 0
-    missing: list[str] = msgspec.field(default_factory=list[str])  # that products show
+    missing: list[str] = msgspec.field(default_factory=list[str])  # that products or collections show
     unreferenced: list[str] = msgspec.field(default_factory=list[str])
 
 
-async def compare_files(db: Executor, settings: Settings) -> AsyncGenerator[StoreFiles]:
-    """Compare the storage of each store with its products."""
-    storage = open_storage(settings)
+async def compare_files(by: Operator) -> AsyncGenerator[StoreFiles]:
+    """Compare the storage of each store with its products and collections, which are in the database of the store."""
+    storage = open_storage(by.settings)
     try:
         stored: defaultdict[int, set[str]] = defaultdict(set)
         async for key in storage.list_keys():
             stored[int(key.partition("/")[0])].add(name_of_key(key))
-        with_rows = await queries.STORES_WITH_FILES.all(db)
-        for store_id in sorted({*stored, *with_rows}):
-            shown = set(await queries.SHOWN_NAMES.all(db, store_id))
+        with_rows = (await by.each(queries.STORES_WITH_FILES.all)).values()
+        for store_id in sorted({*stored, *(each for found in with_rows for each in found)}):
+            shown = set(await queries.SHOWN_NAMES.all(await by.database_of(store_id), store_id))
             own = {name for name in shown if name.startswith(f"{store_id}/")}
             files = stored[store_id]
             yield StoreFiles(store_id, len(files), sorted(own - files), sorted(files - own))

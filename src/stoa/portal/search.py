@@ -54,7 +54,8 @@ def search_pages(destinations: Callable[[], Destinations]) -> Pages:
         query = " ".join(visit.query("q")[:MOST_CHARACTERS].split())
         found, partial = await _found(visit, query, destinations()) if query else ([], False)
         if visit.wants_json:
-            body = msgspec.json.encode({"query": query, "results": found, "partial": partial})
+            away = sorted(visit.everywhere.away)
+            body = msgspec.json.encode({"query": query, "results": found, "partial": partial, "away": away})
             return Response(body, media_type="application/json", headers={"Vary": "Accept, Cookie"})
         return View("search.html", {"wanted": query, "found": found})
 
@@ -139,11 +140,11 @@ async def _of_everybody(visit: Visit, term: str) -> list[Hit]:
     return [
         *(
             Hit("Any store", each.name, f"{_OPERATORS}/stores/{each.handle}", each.handle, [])
-            for each in await STORES.all(visit.db, *wanted)
+            for each in await STORES.all(visit.everywhere, *wanted)
         ),
         *(
             Hit("Any app", each.name, f"{_OPERATORS}/apps/{each.id}", each.client_id, [])
-            for each in await APPS.all(visit.db, *wanted)
+            for each in await APPS.all(visit.everywhere, *wanted)
         ),
         *(
             Hit("Account", each.name, f"{_OPERATORS}/accounts/{each.id}", each.email, [])
@@ -156,8 +157,9 @@ async def _of_stores(visit: Visit, query: str, stores: Sequence[OwnedStore]) -> 
     """Orders, products and customers of the store whose page is open, or else of the first few stores."""
     at = _STORE_IN_URL.search(visit.request.headers.get("referer", ""))
     here = await owned_store(visit.db, visit.me.account_id, at[1]) if at and is_handle(at[1]) else None
-    return [
-        Hit(each.kind, each.title, each.url, each.hint if here else f"{each.hint} · {store.name}", [])
-        for store in ([here] if here else stores[:_MOST_STORES])
-        for each in await suggestions(visit.at(store), query)
-    ]
+    hits: list[Hit] = []
+    for store in [here] if here else stores[:_MOST_STORES]:
+        found = await visit.everywhere.ask(store.shard, lambda db, at=store: suggestions(visit.at(at, db), query))
+        where = "" if here else f" · {store.name}"
+        hits += [Hit(each.kind, each.title, each.url, f"{each.hint}{where}", []) for each in found or []]
+    return hits

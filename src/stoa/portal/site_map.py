@@ -1,6 +1,6 @@
 """All pages and forms of the portal, and the navigation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 
 import msgspec
@@ -63,9 +63,14 @@ class Section(msgspec.Struct, frozen=True):
 
 
 NAVIGATION = (
-    Section("", (Item("Overview", "home", "dashboard"),)),
-    Section("Developers", (Item("Apps", "app", "list_apps"),)),
-    Section("Merchants", (Item("Stores", "store", "list_stores"),)),
+    Section(
+        "",
+        (
+            Item("Overview", "home", "dashboard"),
+            Item("Apps", "app", "list_apps"),
+            Item("Stores", "store", "list_stores"),
+        ),
+    ),
     Section(
         "Operators",
         (
@@ -77,10 +82,11 @@ NAVIGATION = (
             Item("Email", "send", "operator_outbox"),
             Item("Health", "pulse", "operator_health"),
             Item("Load", "chart", "operator_load"),
+            Item("Shards", "database", "operator_shards"),
         ),
         operators=True,
     ),
-    Section("Documentation", (Item("API reference", "book", url="/docs"),)),
+    Section("", (Item("API reference", "book", url="/docs"),)),
 )
 # The tabs of an app, and of a store.
 APP_TABS = (
@@ -135,6 +141,10 @@ class Navigation(msgspec.Struct):
     app_tabs: tuple[tuple[str, str], ...] = APP_TABS
     store_tabs: tuple[tuple[str, str], ...] = STORE_TABS
 
+    def label(self, tab: str) -> str:
+        """What the tab with this page is called; empty if there is none."""
+        return next((label for label, page in (*self.store_tabs, *self.app_tabs) if page == tab), "")
+
 
 def navigation(visit: Visit) -> Navigation:
     operator = visit.account is not None and visit.account.operator
@@ -147,5 +157,6 @@ def routes(
     uploads: UploadSpace,
     committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
     shards: Shards | None = None,
+    collect: Callable[[Database], Awaitable[object]] | None = None,
 ) -> list[Route]:
-    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards).routes()
+    return PageHandler(database, settings, PAGES, FORMS, navigation, uploads, committed, shards, collect).routes()

@@ -12,6 +12,10 @@ from stoa.access.operator import Operator, check_name, find_store
 from stoa.db.errors import PostgresError, violates
 from stoa.db.query import Executor, json_of
 from stoa.events.outbox import Cause
+from stoa.media.addresses import name_in_url
+from stoa.media.contract import PictureRefused, PicturesUnavailable
+from stoa.media.files import media_of
+from stoa.media.queries import TOUCH_FILES
 from stoa.products import collection_queries as queries
 from stoa.products.bodies import Membership
 from stoa.products.collections import (
@@ -86,8 +90,8 @@ class InvalidDescription(AccessRefused):
 
 
 class InvalidPicture(AccessRefused):
-    def __init__(self) -> None:
-        super().__init__("the picture must be a URL that starts with http:// or https://")
+    def __init__(self, message: str = "must be a URL that starts with http:// or https://") -> None:
+        super().__init__(f"the picture {message}")
 
 
 class InvalidRule(AccessRefused):
@@ -122,7 +126,11 @@ class InvalidPosition(AccessRefused):
 
 
 async def list_collections(by: Operator, store: str) -> list[Collection]:
-    return [_shown(each) for each in await queries.COLLECTIONS.all(by.db, (await find_store(by.db, store)).id)]
+    return await collections_of(by.db, (await find_store(by.db, store)).id)
+
+
+async def collections_of(db: Executor, store_id: int) -> list[Collection]:
+    return [_shown(each) for each in await queries.COLLECTIONS.all(db, store_id)]
 
 
 async def get_collection(by: Operator, store: str, handle: str) -> Collection:
@@ -140,6 +148,7 @@ async def create_collection(by: Operator, store: str, handle: str, details: Deta
         if await queries.COUNT.one(db, found.id) >= MOST_COLLECTIONS:
             raise TooManyCollections
         rules = _checked(details, found)
+        await _keep_picture(db, found, details)
         try:
             await queries.CREATE.run(db, found.id, handle, *_columns(details, rules))
         except PostgresError as error:
@@ -150,6 +159,17 @@ async def create_collection(by: Operator, store: str, handle: str, details: Deta
             await _apply_rules(db, found)
         await by.record(db, found.id, "collection.created", f"collection:{handle}", title=details.title)
         return await _find(db, found, handle)
+
+
+async def store_picture(by: Operator, store: str, data: bytes) -> str:
+    """Store a file as a picture of the store, and return its address, for the details of a collection."""
+    found, media = await find_store(by.db, store), media_of(by.settings)
+    try:
+        return (await media.keep(by.db, found.id, await media.decoder.decode(data))).url
+    except PictureRefused as refusal:
+        raise InvalidPicture(str(refusal)) from refusal
+    except PicturesUnavailable as reason:
+        raise InvalidPicture(f"cannot be stored now. {reason}") from reason
 
 
 async def update_collection(
@@ -166,6 +186,7 @@ async def update_collection(
         had = Rules(tuple(before.rules), before.match) if before.match else None
         if (rules, *_columns(details, None)) == (had, *_columns(_details(before), None)):
             return before
+        await _keep_picture(db, found, details)
         await queries.CHANGE.run(db, found.id, handle, *_columns(details, rules))
         if rules != had:
             await _apply_rules(db, found)
@@ -234,6 +255,13 @@ async def _lock(db: Executor, store: str) -> StoreRow:
     found = await find_store(db, store)
     await queries.LOCK.one(db, found.id)
     return found
+
+
+async def _keep_picture(db: Executor, store: StoreRow, details: Details) -> None:
+    """Keep the file of a stored picture that a collection is to show from being removed until it does."""
+    name = name_in_url(details.picture or "")
+    if name is not None:
+        await TOUCH_FILES.all(db, store.id, [name])
 
 
 async def _apply_rules(db: Executor, store: StoreRow) -> int:

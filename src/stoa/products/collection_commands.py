@@ -1,12 +1,16 @@
 """The command `stoa collection`, by which operators manage the collections of a store."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stoa.access.console import Console, print_one, print_rows
+from stoa.access.operator import Operator
 from stoa.access.options import json_option
+from stoa.media.contract import MOST_PICTURE_BYTES
+from stoa.media.files import close_media
 from stoa.products import collection_changes
 from stoa.products.collection_changes import Details
 
@@ -30,11 +34,27 @@ def _pair(_context: click.Context, _parameter: click.Parameter, values: tuple[st
     return [(field, value) for field, _, value in pairs]
 
 
+def _picture(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | bytes | None:
+    """A URL, or the contents of a file."""
+    if not value or value.startswith(("http://", "https://")):
+        return value
+    try:
+        with Path(value).open("rb") as file:
+            return file.read(MOST_PICTURE_BYTES + 1)  # the decoder refuses one that is larger
+    except OSError as error:
+        raise click.BadParameter(f"give a URL, or a file that can be read ({error.strerror})") from error
+
+
 def _details(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that describe a collection."""
     options = (
         click.option("--description", help="The text that a shop shows; an empty text removes it."),
-        click.option("--picture", help="The URL of a picture; an empty text removes it."),
+        click.option(
+            "--picture",
+            callback=_picture,
+            metavar="URL|FILE",
+            help="The URL of a picture, or a file to upload; an empty text removes it.",
+        ),
         click.option(
             "--rule",
             "rules",
@@ -62,7 +82,7 @@ def list_collections(console: Console, store: str, *, as_json: bool) -> None:
     Example:
       stoa collection list demo
     """
-    found = console.run(lambda by: collection_changes.list_collections(by, store))
+    found = console.run(lambda by: collection_changes.list_collections(by, store), at=store)
     print_rows([_row(each) for each in found], as_json=as_json, none="The store has no collections.")
 
 
@@ -79,7 +99,7 @@ def create_collection(
     handle: str,
     title: str,
     description: str | None,
-    picture: str | None,
+    picture: str | bytes | None,
     rules: list[tuple[str, str]],
     match: Any,
     *,
@@ -92,8 +112,13 @@ def create_collection(
       stoa collection create demo gifts --title "Gifts"
       stoa collection create demo kitchen --title "Kitchen" --rule category=Home/Kitchen --rule tag=cooking --match any
     """
-    details = Details(title, description, picture, rules, match or "all")
-    created = console.run(lambda by: collection_changes.create_collection(by, store, handle, details))
+
+    async def run(by: Operator) -> collection_changes.Collection:
+        shown = await _stored(by, store, picture)
+        details = Details(title, description, shown, rules, match or "all")
+        return await collection_changes.create_collection(by, store, handle, details)
+
+    created = console.run(run, at=store)
     print_one(_row(created), as_json=as_json)
 
 
@@ -121,7 +146,13 @@ def update_collection(
         changes["rules"] = []
     if not changes:
         raise click.UsageError("Specify what to change, such as --title.")
-    changed = console.run(lambda by: collection_changes.update_collection(by, store, handle, **changes))
+
+    async def run(by: Operator) -> collection_changes.Collection:
+        if "picture" in changes:
+            changes["picture"] = await _stored(by, store, changes["picture"])
+        return await collection_changes.update_collection(by, store, handle, **changes)
+
+    changed = console.run(run, at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -137,7 +168,7 @@ def delete_collection(console: Console, store: str, handle: str, *, as_json: boo
     Example:
       stoa collection delete demo summer
     """
-    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle))
+    deleted = console.run(lambda by: collection_changes.delete_collection(by, store, handle), at=store)
     print_one(_row(deleted), as_json=as_json)
 
 
@@ -157,7 +188,7 @@ def add_products(
     Example:
       stoa collection add demo gifts MUG-1 MUG-2 --position 1
     """
-    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position))
+    changed = console.run(lambda by: collection_changes.add_products(by, store, handle, skus, position), at=store)
     print_one(_row(changed), as_json=as_json)
 
 
@@ -174,8 +205,18 @@ def remove_products(console: Console, store: str, handle: str, skus: tuple[str, 
     Example:
       stoa collection remove demo gifts MUG-2
     """
-    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus))
+    changed = console.run(lambda by: collection_changes.remove_products(by, store, handle, skus), at=store)
     print_one(_row(changed), as_json=as_json)
+
+
+async def _stored(by: Operator, store: str, picture: str | bytes | None) -> str | None:
+    """The URL of a picture; a file is stored first."""
+    if not isinstance(picture, bytes):
+        return picture
+    try:
+        return await collection_changes.store_picture(by, store, picture)
+    finally:
+        await close_media()
 
 
 def _row(of: collection_changes.Collection) -> dict[str, Any]:

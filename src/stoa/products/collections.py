@@ -116,6 +116,11 @@ def _compile(rules: Rules) -> _Compiled:
     return _Compiled(words, ranges, rules.match == "all")
 
 
+def have_rules(stored: str) -> bool:
+    """Whether any of a store's collections, as `collections_in_force` returns them, has rules."""
+    return any(_compiled(stored).values())
+
+
 def memberships(product: ProductFields, stored: str, before: Iterable[str] = ()) -> list[dict[str, Any]]:
     """The collections that a product is in: those chosen by hand, and those whose rules it fulfills.
 

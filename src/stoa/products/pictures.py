@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from stoa.media.addresses import name_in_url
-from stoa.media.contract import DecoderBusy, Picture, PictureRefused
+from stoa.media.contract import Picture, PictureRefused, PicturesUnavailable
 from stoa.media.files import media_of
 from stoa.products.bodies import ChangedImage, NewImage, NewProduct, ProductBatch, ProductChanges
 from stoa.rest.body import lifted_number
@@ -68,18 +68,15 @@ async def _take(call: Call, images: Sequence[tuple[NewImage, str]]) -> list[Faul
         large = call.lifted[number] if number is not None and number < len(call.lifted) else None
         try:
             decoded = await media.decoder.decode(image.data.encode() if large is None else large, encoded=True)
+            if decoded.media == image.content_type:
+                taken[image.data] = await media.keep(call.autocommit, call.store_id, decoded)
+            else:
+                words = f"is {image.content_type}, but the file is {decoded.media}"
+                faults.append(Fault(f"{at}/content_type", "invalid_picture", words))
         except PictureRefused as refusal:
             faults.append(Fault(f"{at}/data", "invalid_picture", str(refusal)))
-            continue
-        except DecoderBusy:
-            raise ServiceUnavailable(
-                "Too many pictures are being decoded. Retry later.", headers=[(b"retry-after", b"5")]
-            ) from None
-        if decoded.media != image.content_type:
-            words = f"is {image.content_type}, but the file is {decoded.media}"
-            faults.append(Fault(f"{at}/content_type", "invalid_picture", words))
-            continue
-        taken[image.data] = await media.keep(call.autocommit, call.store_id, decoded)
+        except PicturesUnavailable as reason:
+            raise ServiceUnavailable(f"{reason} Retry later.", headers=[(b"retry-after", b"5")]) from reason
     show_pictures(call, taken)
     return faults
 

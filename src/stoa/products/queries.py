@@ -217,8 +217,8 @@ VARIANTS_TO_CHANGE = Query(
 
 
 class Saved(msgspec.Struct):
-    product_ids: list[int]
-    variant_ids: list[int]
+    product_ids: list[int] | None  # None: nothing was saved, because the store has rules that the caller has not read
+    variant_ids: list[int] | None
 
 
 SAVE = Query(

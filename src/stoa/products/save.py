@@ -11,7 +11,7 @@ from stoa.events.outbox import Cause
 from stoa.media.queries import QUEUE_FETCHES
 from stoa.products import queries
 from stoa.products.bodies import ProductFields, VariantFields
-from stoa.products.collections import memberships
+from stoa.products.collections import have_rules, memberships
 from stoa.products.contract import SkuTaken
 from stoa.products.documents import (
     PRODUCT_EDITION,
@@ -54,6 +54,7 @@ class ProductRow(InputRow):
     created_at: datetime | None  # of a new product; None: now
     actor: str | None  # None: that of the whole call
     request_id: str | None  # None: that of the whole call
+    unruled: bool  # whether no rules were read, because the store probably has none
 
 
 class VariantRow(InputRow):
@@ -123,6 +124,9 @@ class Booking(msgspec.Struct, frozen=True):
 
 
 _BY_EDIT = Booking()
+# Stores whose collections have rules, as this process saw last. A wrong guess costs a statement and nothing else.
+_ruled: set[int] = set()
+_MOST_RULED = 100_000
 
 
 async def load(
@@ -200,14 +204,31 @@ async def save(
     if not touched:
         return
     await _make_slugs_unique(db, store_id, touched)
-    await settle_collections(db, store_id, touched)
+    unruled = store_id not in _ruled and not any(product.fields.collections for product in touched)
+    if not (unruled and await _store_rows(db, store_id, touched, cause, booking, events=events, unruled=True)):
+        await settle_collections(db, store_id, touched)
+        await _store_rows(db, store_id, touched, cause, booking, events=events)
+    await _queue_fetches(db, store_id, touched, silent=not events)
+
+
+async def _store_rows(
+    db: Executor,
+    store_id: int,
+    touched: Sequence[ProductCopy],
+    cause: Cause,
+    booking: Booking,
+    *,
+    events: bool,
+    unruled: bool = False,
+) -> bool:
+    """Store the copies; False if nothing was stored, because rules were not read and the store has some."""
     product_rows: list[ProductRow] = []
     variant_rows: list[VariantRow] = []
     movements: list[MovementRow] = []
     event_rows: list[EventRow] = []
     changed: list[VariantCopy] = []
     for product_index, product in enumerate(touched, 1):
-        product_rows.append(product_row(product, product_index, store_id))
+        product_rows.append(product_row(product, product_index, store_id, unruled=unruled))
         indexes: dict[int, int] = {}
         for variant in product.variants:
             if not variant.touched or (variant.id is None and variant.deleted):
@@ -242,14 +263,16 @@ async def save(
         if violates(error, "products_external_id_key") or violates(error, "variants_external_id_key"):
             raise ExternalIdTaken("Another resource has one of these external ids.") from error
         raise
+    if saved.product_ids is None or saved.variant_ids is None:
+        return False
     for product, product_id in zip(touched, saved.product_ids, strict=True):
         product.id = product_id
     for variant, variant_id in zip(changed, saved.variant_ids, strict=True):
         variant.id = variant_id
-    await _queue_fetches(db, store_id, touched)
+    return True
 
 
-async def _queue_fetches(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:
+async def _queue_fetches(db: Executor, store_id: int, products: Sequence[ProductCopy], *, silent: bool) -> None:
     """Let the background worker fetch the new images that have a source URL."""
     waiting = [
         (product.stored_id, image_id, source_url)
@@ -260,7 +283,7 @@ async def _queue_fetches(db: Executor, store_id: int, products: Sequence[Product
         )
     ]
     if waiting:
-        await QUEUE_FETCHES.run(db, store_id, *map(list, zip(*waiting, strict=True)))
+        await QUEUE_FETCHES.run(db, store_id, *map(list, zip(*waiting, strict=True)), silent)
 
 
 async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:
@@ -277,13 +300,16 @@ async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[Pro
 async def settle_collections(db: Executor, store_id: int, products: Iterable[ProductCopy]) -> None:
     """Apply the rules of the store's collections to copies that changed, and refuse collections that do not exist."""
     stored = await queries.COLLECTIONS_IN_FORCE.one(db, store_id)
+    _ruled.discard(store_id)
+    if have_rules(stored) and len(_ruled) < _MOST_RULED:
+        _ruled.add(store_id)
     for product in products:
         if product.touched and not product.deleted:
             before = [each["handle"] for each in product.before.collections] if product.before else []
             product.set_fields(collections=memberships(product.fields, stored, before))
 
 
-def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
+def product_row(product: ProductCopy, index: int, store_id: int, *, unruled: bool = False) -> ProductRow:
     fields, live = product.fields, product.live
     return ProductRow(
         index=index,
@@ -303,6 +329,7 @@ def product_row(product: ProductCopy, index: int, store_id: int) -> ProductRow:
         created_at=product.created_at,
         actor=product.cause.actor_json if product.cause else None,
         request_id=product.cause.request_id if product.cause else None,
+        unruled=unruled,
     )
 
 

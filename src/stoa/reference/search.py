@@ -28,8 +28,8 @@ _IDENTIFIER = re.compile(r"\w[_.:/-]\w")  # a query that names something, not a 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SHORTEST_CORRECTED, _SHORTEST_TWICE_CORRECTED = 4, 8
 _STOP_WORDS = frozenset(
-    "a all an and any are as at be by can do does for from how i if in is it its me my of on or that the this to use what when where "
-    "which why with you your".split()
+    "a all an and any api are as at be by can do does for from how i if in is it its me my need needs of on or that the this to use via "
+    "what when where which why with you your".split()
 )
 
 
@@ -106,7 +106,7 @@ class Index:
 
     def search(self, query: str, most: int = 12) -> list[Hit]:
         """The best entries first. Entries with all words of the query come before the others."""
-        raw = _WORD.findall(query[:MOST_CHARACTERS].lower())[:_MOST_WORDS]
+        raw = _raw(query)
         asked = [each for word in raw if word not in _STOP_WORDS for each in self._known(word)] or raw
         found: dict[int, list[float]] = {}
         for position, word in enumerate(asked):
@@ -191,9 +191,16 @@ def _synonyms() -> Mapping[str, tuple[str, ...]]:
     return {stem(word): tuple(words_of(others)) for word, others in SYNONYMS.items()}
 
 
+def _raw(query: str) -> list[str]:
+    """The words of a query; `what's` is one."""
+    return _WORD.findall(
+        query[:MOST_CHARACTERS].lower().replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", "")
+    )[:_MOST_WORDS]
+
+
 def _topic(text: str) -> frozenset[str]:
     """The words of a topic in any order and form; stop words count only if there is nothing else."""
-    words = _WORD.findall(text[:MOST_CHARACTERS].lower())[:_MOST_WORDS]
+    words = _raw(text)
     return frozenset(stem(word) for word in words if word not in _STOP_WORDS) or frozenset(words)
 
 

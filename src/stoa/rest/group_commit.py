@@ -8,7 +8,16 @@ import msgspec
 import structlog
 
 from stoa.db.connection import Connection
-from stoa.db.errors import CommitUnknown, StaleTransaction, StoreElsewhere, Unavailable, cause, is_away, is_lost
+from stoa.db.errors import (
+    CommitUnknown,
+    PostgresError,
+    StaleTransaction,
+    StoreElsewhere,
+    Unavailable,
+    cause,
+    is_away,
+    is_lost,
+)
 from stoa.db.pool import Database
 from stoa.rest import idempotency
 from stoa.rest.call import Call
@@ -80,8 +89,26 @@ class GroupCommit:
         outcomes: dict[int, Outcome] = {}
         while len(outcomes) < len(calls):
             waiting = {index: call for index, call in enumerate(calls) if index not in outcomes}
-            outcomes |= await self._run(endpoint, store_id, waiting)
+            settled = await self._run(endpoint, store_id, waiting)
+            outcomes |= settled | await self._replay_refused(store_id, calls, settled)
         return [outcomes[index] for index in range(len(calls))]
+
+    async def _replay_refused(
+        self, store_id: int, calls: Sequence[GroupedCall], outcomes: Mapping[int, Outcome]
+    ) -> dict[int, Outcome]:
+        """The stored responses of refused calls: another process may have carried out a call with the same key meanwhile,
+        and what that one changed may be why the second is refused."""
+        refused = {index: calls[index] for index, outcome in outcomes.items() if isinstance(outcome, Refusal)}
+        names = [each.name for each in refused.values() if each.name is not None]
+        try:
+            stored = await idempotency.stored_responses(self._database.autocommit, store_id, names)
+        except (PostgresError, Unavailable):  # the calls that succeeded are committed
+            return {}
+        return {
+            index: idempotency.replay(stored[each.name], each.fingerprint)
+            for index, each in refused.items()
+            if each.name in stored
+        }
 
     async def _run(self, endpoint: Endpoint, store_id: int, calls: Mapping[int, GroupedCall]) -> dict[int, Outcome]:
         """Run calls in one transaction; returns the outcomes of those that are settled, at least one."""

@@ -179,30 +179,53 @@ class RateLimiter:
 
 LARGE_COST = 4  # from here on, a write is large: 64 KiB of documents
 LARGE_S = 5.0  # an app that made a large write takes turns for this time
+MOST_REST_S = 0.25
 
 
 class LargeWrites:
-    """An app whose writes are large takes turns with itself on each store: one write at a time in each worker.
+    """An app whose writes are large takes turns with itself on each store: one write at a time in each worker, then a rest.
 
     A large write occupies a processor here and one in the database for tens of milliseconds. Without turns, the twenty requests
     that an app may have in flight would delay those of all other stores.
     """
 
     def __init__(self) -> None:
-        self._turns: dict[tuple[int, int], tuple[asyncio.Lock, float]] = {}
+        self._turns: dict[tuple[int, int], _Turn] = {}
 
     def turn(self, store_id: int, app_id: int) -> AbstractAsyncContextManager[None]:
-        lock, until = self._turns.get((store_id, app_id), (None, 0.0))
-        return lock if lock is not None and until > time.monotonic() else _AT_ONCE
+        turn = self._turns.get((store_id, app_id))
+        return turn if turn is not None and turn.until > time.monotonic() else _AT_ONCE
 
     def note(self, store_id: int, app_id: int, cost: int) -> None:
         """Note what the documents of a write cost."""
         if cost < LARGE_COST:
             return
         now, key = time.monotonic(), (store_id, app_id)
-        lock = self._turns[key][0] if key in self._turns else asyncio.Lock()
-        self._turns = {each: turn for each, turn in self._turns.items() if turn[1] > now or turn[0].locked()}
-        self._turns[key] = lock, now + LARGE_S
+        turn = self._turns.get(key) or _Turn()
+        turn.until = now + LARGE_S
+        self._turns = {each: other for each, other in self._turns.items() if other.until > now or other.locked()}
+        self._turns[key] = turn
+
+
+class _Turn(AbstractAsyncContextManager[None]):
+    """The turn of one app on one store. The next write begins after a rest as long as the write took, so that other stores have at
+    least half of the time; the response does not wait for the rest."""
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self._lock = asyncio.Lock()
+        self._since = 0.0
+
+    def locked(self) -> bool:
+        return self._lock.locked()
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+        self._since = time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        rest = min(time.monotonic() - self._since, MOST_REST_S)
+        asyncio.get_running_loop().call_later(rest, self._lock.release)
 
 
 _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()

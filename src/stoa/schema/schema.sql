@@ -25,6 +25,7 @@ CREATE SEQUENCE redelivery_ids;
 CREATE SEQUENCE reset_request_ids;
 CREATE SEQUENCE row_count_ids;
 CREATE SEQUENCE shard_ids;
+CREATE SEQUENCE shard_message_positions;
 CREATE SEQUENCE stock_movement_ids;
 CREATE SEQUENCE store_ids;
 CREATE SEQUENCE store_move_ids;
@@ -1056,6 +1057,7 @@ CREATE TABLE picture_fetches (
     source_url text NOT NULL,
     attempts   integer DEFAULT 0 NOT NULL,
     due_at     timestamptz DEFAULT now() NOT NULL,
+    silent     boolean DEFAULT false NOT NULL,
     CONSTRAINT picture_fetches_pkey PRIMARY KEY (store_id, product_id, image_id)
 );
 CREATE INDEX picture_fetches_due_idx ON picture_fetches (due_at);
@@ -1273,6 +1275,27 @@ CREATE TABLE service_samples (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE service_samples IS 'local';
 
+CREATE TABLE shard_inbox (
+    id             text NOT NULL,
+    after_store_id bigint DEFAULT 0 NOT NULL,
+    received_at    timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT shard_inbox_pkey PRIMARY KEY (id)
+);
+COMMENT ON TABLE shard_inbox IS 'local';
+
+CREATE TABLE shard_outbox (
+    position   bigint DEFAULT nextval('shard_message_positions'::regclass) NOT NULL,
+    id         text DEFAULT (gen_random_uuid())::text NOT NULL,
+    store_id   bigint,
+    shard      text,
+    kind       text NOT NULL,
+    content    text NOT NULL,
+    created_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT shard_outbox_pkey PRIMARY KEY ("position"),
+    CONSTRAINT shard_outbox_receiver_check CHECK (num_nonnulls(store_id, shard) = 1)
+);
+COMMENT ON TABLE shard_outbox IS 'global';
+
 CREATE TABLE shards (
     id         bigint DEFAULT nextval('shard_ids'::regclass) NOT NULL,
     name       text NOT NULL,
@@ -1356,6 +1379,14 @@ CREATE TABLE store_hosts (
     CONSTRAINT store_hosts_store_fkey FOREIGN KEY (store_id) REFERENCES stores(id) ON DELETE CASCADE
 );
 COMMENT ON TABLE store_hosts IS 'global';
+
+CREATE TABLE store_inbox (
+    store_id    bigint NOT NULL,
+    id          text NOT NULL,
+    received_at timestamptz DEFAULT now() NOT NULL,
+    CONSTRAINT store_inbox_pkey PRIMARY KEY (store_id, id)
+);
+COMMENT ON TABLE store_inbox IS 'store';
 
 CREATE TABLE store_moves (
     id          bigint DEFAULT nextval('store_move_ids'::regclass) NOT NULL,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +13,7 @@ from stoa.access.console import Console, Refused, print_one, print_rows, progres
 from stoa.access.contract import AccessRefused
 from stoa.access.operator import Operator
 from stoa.access.options import json_option
+from stoa.backup.archive import BackupRefused
 from stoa.cluster.distribution import Step
 from stoa.shards import membership, moving, registry
 from stoa.shards.balance import STORES, Placed, PlannedMove, StoreLoad, loads_of, plan_balance, plan_drain, weigh
@@ -20,6 +22,7 @@ from stoa.shards.membership import ShardStatus, directory_of
 from stoa.shards.moves import OPEN_MOVE, RECENT, MoveStatus, find_store
 from stoa.shards.moving import Ask
 from stoa.shards.registry import DIRECTORY, ShardRefused, session, shards_of
+from stoa.shards.restoring import restore_shard
 from stoa.shards.subscriptions import Copied
 
 T = TypeVar("T")
@@ -284,6 +287,31 @@ def _copying(*, as_json: bool) -> Generator[Progress]:
             bars.update(bar, completed=done.copied, total=done.tables)
 
         yield show
+
+
+@shard.command("restore")
+@click.argument("name")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--replace", is_flag=True, required=True, help="Confirm that the backup replaces the stores of the shard."
+)
+@json_option
+@click.pass_obj
+def restore_one_shard(console: Console, name: str, file: Path, *, replace: bool, as_json: bool) -> None:
+    """Replace the stores of a shard by those in FILE, a backup of this shard; stop the service first.
+
+    Apps, tokens and where each store is stay as the directory has them. Erasures that the shard knows are repeated.
+
+    \b
+    Example:
+      stoa shard restore east stoa-2026-11-15/east.backup --replace
+    """
+    with _copying(as_json=as_json) as shown:
+        try:
+            done = console.run(lambda by: restore_shard(by, name, file, shown))
+        except BackupRefused as refusal:
+            raise Refused(str(refusal)) from refusal
+    print_one(done, as_json=as_json)
 
 
 COMMANDS: list[click.Command] = [shard]

@@ -33,7 +33,7 @@ _HAS_ROWS = Query(
     unbound=_SERVICE,
 )
 _HAS_MESSAGES = Query(bool, "SELECT EXISTS (SELECT FROM directory_outbox)", unbound=_SERVICE)
-_BYTES = Query(int, "SELECT pg_database_size(current_database())", unbound=_SERVICE)
+BYTES = Query(int, "SELECT pg_database_size(current_database())", unbound=_SERVICE)
 
 
 class ShardStatus(msgspec.Struct):
@@ -173,7 +173,7 @@ async def statuses(by: Operator) -> list[ShardStatus]:
         found.append(status)
         try:
             async with session(shard.url) as db:
-                status.schema, status.bytes = await migrate.version(db), await _BYTES.one(db)
+                status.schema, status.bytes = await migrate.version(db), await BYTES.one(db)
                 if shard.name:
                     await _show_replication(by.db, db, status)
         except (ShardRefused, PostgresError) as error:

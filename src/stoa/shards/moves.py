@@ -4,7 +4,9 @@ from datetime import datetime
 
 import msgspec
 
+from stoa.access.app_changes import APP_CHANGED, AppChange
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shard_outbox import send_to_store
 from stoa.shards.registry import DIRECTORY, ShardRefused
 
 _OPERATOR = "an operator names the store by its handle"
@@ -71,13 +73,15 @@ BEGIN = Query(
 # A step of a move counts only in the state that it follows, so a mover that was given up on cannot go on.
 ADVANCE = Command("UPDATE store_moves SET state = $3 WHERE id = $1 AND state = ANY ($2::text[])", unbound=_MOVES)
 # The moment of the switch: from here on the store belongs to the target, and the move can only go on. Without a row if the store
-# was erased, or the move was undone.
+# was erased, or the move was undone. A message lets the store follow what its apps changed during the move.
 SWITCH = Query(
     int,
-    """WITH waiting AS MATERIALIZED (
+    f"""WITH waiting AS MATERIALIZED (
            SELECT store_id, source, target FROM store_moves WHERE id = $1 AND state = 'switching' FOR UPDATE),
        moved AS (
-           UPDATE stores s SET shard = w.target FROM waiting w WHERE s.id = w.store_id AND s.shard = w.source RETURNING s.id)
+           UPDATE stores s SET shard = w.target FROM waiting w WHERE s.id = w.store_id AND s.shard = w.source RETURNING s.id),
+       told AS (
+           INSERT INTO shard_outbox (store_id, kind, content) SELECT id, '{APP_CHANGED}', '{{}}' FROM moved)
        UPDATE store_moves m SET state = 'switched', switched_at = now() FROM moved WHERE m.id = $1 RETURNING m.store_id""",
     unbound=_MOVES,
 )
@@ -97,6 +101,15 @@ RECENT = Query(
          ORDER BY m.id DESC LIMIT 100""",
     unbound=_MOVES,
 )
+# The state of a move is recorded at each step; a move of a large store copies for hours, but a switch takes seconds.
+MOVES_LEFT = Query(
+    int,
+    """SELECT count(*) FROM store_moves m WHERE m.ended_at IS NULL AND NOT EXISTS (
+           SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = 7306234 AND l.objsubid = 2
+              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND l.objid = (m.store_id % 2147483647)::oid)""",
+    unbound=_MOVES,
+)
 
 
 async def find_store(directory: Executor, handle: str) -> Residence:
@@ -104,6 +117,11 @@ async def find_store(directory: Executor, handle: str) -> Residence:
     if store is None:
         raise ShardRefused(f'there is no store "{handle}"; list the stores to see their handles')
     return store
+
+
+async def follow_apps(directory: Executor, store_id: int) -> None:
+    """Let a store that was closed for a while follow what its apps changed meanwhile."""
+    await send_to_store(directory, store_id, APP_CHANGED, AppChange())
 
 
 async def advance(directory: Executor, move: Move, *after: str, state: str) -> None:

@@ -11,10 +11,11 @@ from stoa.access.encryption import Cipher, shard_url
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import Unavailable
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shard_outbox import FORGET_OF_SHARD
+from stoa.db.shards import DIRECTORY_NAME as DIRECTORY
 from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
 
-DIRECTORY = "directory"  # what people call the database whose own shard is ''
 SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
 _SERVICE = "shards belong to the service"
 
@@ -69,7 +70,9 @@ async def set_state(db: Executor, name: str, state: str) -> None:
 
 
 async def forget(db: Executor, name: str) -> None:
+    """Forget a shard, and the messages for its stores."""
     await _REMOVE.run(db, name)
+    await FORGET_OF_SHARD.run(db, name)
 
 
 def address(url: str) -> str:

@@ -19,7 +19,7 @@ from stoa.db.pool import FENCING
 from stoa.db.query import Command, Executor, Query
 from stoa.events.notify import NOTIFIER_NAME
 from stoa.shards import subscriptions
-from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move
+from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move, follow_apps
 from stoa.shards.registry import SESSION_NAME, ShardRefused
 from stoa.shards.tables import raise_ids
 from stoa.webhooks.delivery.queries import LISTENER_NAME
@@ -150,11 +150,11 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     await did("fenced")
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
     if not await _holds(sides.fence):
-        await set_residence(sides.source, move.store_id, here=True)
+        await _open_source(sides, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
     if not await _replayed(sides.target, move, token, started + _MOST_S - time.monotonic()):
-        await set_residence(sides.source, move.store_id, here=True)
+        await _open_source(sides, move)
         await _release(sides.fence)
         return False
     await did("replayed")
@@ -169,6 +169,12 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     await NOTE_PAUSE.run(sides.directory, move.id, round(1000 * (time.monotonic() - started)))
     await did("opened")
     return True
+
+
+async def _open_source(sides: Sides, move: Move) -> None:
+    """Serve the store at the source again. What its apps changed while it was closed follows."""
+    await set_residence(sides.source, move.store_id, here=True)
+    await follow_apps(sides.directory, move.store_id)
 
 
 async def _holds(fence: Connection) -> bool:
@@ -200,5 +206,5 @@ async def reopen(sides: Sides, move: Move) -> None:
     """Serve the store at the source again, after the last process that fenced it is gone."""
     await sides.fence.execute("BEGIN")
     await LOCK.one(sides.fence, move.store_id)
-    await set_residence(sides.source, move.store_id, here=True)
+    await _open_source(sides, move)
     await sides.fence.execute("ROLLBACK")

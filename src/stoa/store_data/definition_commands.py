@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from stoa.access.console import Console, print_one, print_rows
-from stoa.access.operator import Operator, find_app, find_store
+from stoa.access.operator import Operator, find_app, known_store
 from stoa.access.options import json_option
 from stoa.rest.metadata_types import RESOURCES, TYPES, Definition
 from stoa.store_data import definitions
@@ -144,7 +144,7 @@ def remove(console: Console, resource: str, key: str, store: str | None, app: st
 
 async def _read(by: Operator, store: str | None, app: str | None) -> list[Definition]:
     if store is not None:
-        return await definitions.definitions_of_store(by.db, (await find_store(by.db, store)).id)
+        return await definitions.definitions_of_store(by.db, (await known_store(by.db, store)).id)
     return await definitions.definitions_of_app(by.db, (await find_app(by.db, app or "")).id)
 
 

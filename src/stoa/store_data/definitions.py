@@ -11,7 +11,9 @@ from msgspec import Meta
 
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused
-from stoa.access.operator import Operator, find_app, find_store
+from stoa.access.operator import Operator, find_app, known_store
+from stoa.db.errors import Unavailable
+from stoa.db.fan_out import FanOut, in_order
 from stoa.db.query import Command, Executor, Query
 from stoa.rest.body import convert
 from stoa.rest.metadata_types import MOST_DEFINITIONS, Definition, definition_faults
@@ -121,13 +123,21 @@ APPS = Owner(
 _definitions = msgspec.json.Decoder(list[Definition])
 
 
-_STORES_OF = Query(
+STORES_OF = FanOut(
     InstalledOn,
     """SELECT s.id, s.handle, i.scopes FROM installations i JOIN stores s ON s.id = i.store_id
-        WHERE i.app_id = $1 ORDER BY s.id""",
+        WHERE i.app_id = $1 AND i.store_id <> ALL ($2::bigint[]) ORDER BY s.id""",
+    in_order("id", unique=["id"]),
     unbound=_APP,
-    over="shards",
 )
+
+
+async def _stores_of(by: Operator, app_id: int) -> list[InstalledOn]:
+    """All stores that have installed an app; a check of a part of them would be none."""
+    found = await STORES_OF.all(by.everywhere, app_id)
+    if by.away:
+        raise Unavailable(f"{', '.join(by.away)} did not answer, so its stored values cannot be checked")
+    return found
 
 
 async def definitions_of_store(db: Executor, store_id: int) -> list[Definition]:
@@ -141,27 +151,27 @@ async def definitions_of_app(db: Executor, app_id: int) -> list[Definition]:
 
 async def define(by: Operator, store: str, definition: Definition, seconds: float = SECONDS) -> None:
     """Define a key on a store, or replace its definition."""
-    found = await find_store(by.db, store)
-    await check_stored(by.db, definition, [InstalledOn(found.id, found.handle, READ)], None, seconds)
+    found = await known_store(by.db, store)
+    await check_stored(by.database_of, definition, [InstalledOn(found.id, found.handle, READ)], None, seconds)
     async with by.db.transaction() as db:
         await _change(db, STORES, found.id, {definition.name}, [definition])
-        await by.record(db, found.id, "metadata.defined", f"metadata:{definition.name}", type=definition.type)
+        await by.record_global(db, found.id, "metadata.defined", f"metadata:{definition.name}", type=definition.type)
 
 
 async def remove(by: Operator, store: str, resource: str, key: str) -> None:
     """Remove a merchant's definition. Stored values stay."""
-    found = await find_store(by.db, store)
+    found = await known_store(by.db, store)
     async with by.db.transaction() as db:
         before = await _change(db, STORES, found.id, {f"{resource}.{key}"})
         if f"{resource}.{key}" not in [each.name for each in before]:
             raise NoSuchDefinition(resource, key)
-        await by.record(db, found.id, "metadata.undefined", f"metadata:{resource}.{key}")
+        await by.record_global(db, found.id, "metadata.undefined", f"metadata:{resource}.{key}")
 
 
 async def define_of_app(by: Operator, app: str, definition: Definition, seconds: float = SECONDS) -> None:
     """Define a key for every store that installs the app, or replace its definition."""
     found = await find_app(by.db, app)
-    await check_stored(by.db, definition, await _STORES_OF.all(by.db, found.id), found.id, seconds)
+    await check_stored(by.database_of, definition, await _stores_of(by, found.id), found.id, seconds)
     async with by.db.transaction() as db:
         before = await _change(db, APPS, found.id, {definition.name}, [definition])
         after = [*(each for each in before if each.name != definition.name), definition]
@@ -212,11 +222,11 @@ async def check_definitions(by: Operator, app: str, wanted: Sequence[Definition]
     """Compare new and changed definitions with what is stored on every store that installs the app."""
     found = await find_app(by.db, app)
     changed = changes_of(await definitions_of_app(by.db, found.id), wanted)
-    stores = await _STORES_OF.all(by.db, found.id) if changed.added or changed.changed else []
+    stores = await _stores_of(by, found.id) if changed.added or changed.changed else []
     deadline = monotonic() + seconds
     for each in wanted:
         if each.name in (*changed.added, *changed.changed):
-            await check_stored(by.db, each, stores, found.id, deadline - monotonic(), allowed=seconds)
+            await check_stored(by.database_of, each, stores, found.id, deadline - monotonic(), allowed=seconds)
 
 
 async def save_definitions(by: Operator, app: str, wanted: Sequence[Definition]) -> Changed:

@@ -1,5 +1,5 @@
-"""Exports a store as lines of JSON: the store, its products, variants, customers and orders, as the API returns them, and the
-files of its pictures."""
+"""Exports a store as lines of JSON: the store, its collections, its products, variants, customers and orders, as the API returns
+them, and the files of its pictures."""
 
 import base64
 from collections.abc import AsyncGenerator
@@ -19,6 +19,7 @@ from stoa.media.queries import SHOWN_NAMES
 from stoa.media.storage import open_storage
 from stoa.orders import queries as order_queries
 from stoa.products import queries as product_queries
+from stoa.products.collection_changes import collections_of
 from stoa.settings import Settings
 
 MEDIA, _BATCH = "application/x-ndjson", 500
@@ -54,6 +55,7 @@ async def record_export(by: Operator, exported: StoreRow) -> None:
 async def export_store(db: Executor, exported: StoreRow, settings: Settings) -> AsyncGenerator[bytes]:
     """Yield the lines of an export in batches; each line has a `type` and its `data`."""
     yield _line("store", msgspec.json.encode(exported))
+    yield b"".join(_line("collection", msgspec.json.encode(each)) for each in await collections_of(db, exported.id))
     for kind, query in _KINDS:
         after = 0
         while found := await query.all(db, exported.id, after, _BATCH):
@@ -71,7 +73,7 @@ async def export_store(db: Executor, exported: StoreRow, settings: Settings) -> 
 
 
 class ExportedPicture(msgspec.Struct):
-    """The file of a picture; `path` is the end of the address that products show."""
+    """The file of a picture; `path` is the end of the address that products and collections show."""
 
     path: str
     content_type: str
@@ -90,7 +92,7 @@ def _line(kind: str, document: bytes) -> bytes:
 @click.argument("handle")
 @click.pass_obj
 def export_command(console: Console, handle: str) -> None:
-    """Write a store to standard output as lines of JSON: settings, products, variants, customers, orders and pictures.
+    """Write a store to standard output as lines of JSON: settings, collections, products, variants, customers, orders and pictures.
 
     \b
     Example:
@@ -103,7 +105,7 @@ def export_command(console: Console, handle: str) -> None:
         async for lines in export_store(by.db, found, by.settings):
             click.echo(lines, nl=False)
 
-    console.run(run)
+    console.run(run, at=handle)
 
 
 store.add_command(export_command)

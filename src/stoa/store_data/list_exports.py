@@ -124,7 +124,7 @@ def export_list(
         with _opened(file) as output:
             return await _export(by, name, handle, _MEDIA[kind], parameters, output, quiet=as_json or file is None)
 
-    done = console.run(run)
+    done = console.run(run, at=handle)
     if file is not None:
         print_one(msgspec.structs.replace(done, file=str(file), bytes=file.stat().st_size), as_json=as_json)
 

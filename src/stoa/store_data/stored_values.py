@@ -1,6 +1,6 @@
 """Compares a metadata definition with the values that stores have, in short statements and a bounded time."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from time import monotonic
 
@@ -95,7 +95,7 @@ _value = msgspec.json.Decoder(float_hook=Decimal)
 
 
 async def check_stored(
-    db: Executor,
+    database_of: Callable[[int], Awaitable[Executor]],
     definition: Definition,
     stores: Sequence[InstalledOn],
     app_id: int | None,
@@ -108,7 +108,7 @@ async def check_stored(
     examples: list[Violation] = []
     of_owner = (app_id if definition.is_private else None,) if definition.resource == "customer" else ()
     for store in stores:
-        after, readable = 0, expanded(store.scopes)
+        db, after, readable = await database_of(store.id), 0, expanded(store.scopes)
         while True:
             rows = await VALUES[definition.resource].all(db, store.id, after, _ROWS, definition.key, *of_owner)
             for row in rows:

@@ -1,7 +1,9 @@
 """The load of the service over time: samples that every process adds to, and the portal shows operators as charts."""
 
+import operator
 from datetime import UTC, datetime
 
+from stoa.db.fan_out import Everywhere
 from stoa.db.query import Command, Query
 from stoa.usage.queries import SUMS, TYPED_COLUMNS, Metrics
 from stoa.usage.rules import COUNTERS
@@ -19,6 +21,7 @@ _GAUGES = (
     "database_ms",
     "bytes",
 )
+_LONGEST = ("late_seconds", "database_ms")
 _MAXIMA = ", ".join(f"{name} = greatest(s.{name}, excluded.{name})" for name in _GAUGES)
 # The start of the current interval of each length, by the clock of the database. The order prevents deadlocks.
 _INTERVALS = """(SELECT minutes, date_bin(make_interval(mins => minutes), now(), timestamptz '2000-01-01 00:00Z') AS at
@@ -79,3 +82,21 @@ LOAD = Query(
          GROUP BY i.at ORDER BY i.at""",
     unbound=_SERVICE,
 )
+
+
+async def load_of(everywhere: Everywhere, sample_minutes: int, shown_minutes: int, hours: int) -> list[Load]:
+    """The load of all databases together; of two ages or durations, the longer one."""
+    found: dict[datetime, Load] = {}
+    for answer in (await everywhere.each(lambda db: LOAD.all(db, sample_minutes, shown_minutes, hours))).values():
+        for each in answer:
+            if (sum_ := found.setdefault(each.at, each)) is not each:
+                _add(sum_, each)
+    return sorted(found.values(), key=lambda each: each.at)
+
+
+def _add(load: Load, other: Load) -> None:
+    load.add(other)
+    for name in _GAUGES:
+        mine, theirs = getattr(load, name), getattr(other, name)
+        join = max if name in _LONGEST else operator.add
+        setattr(load, name, mine if theirs is None else theirs if mine is None else join(mine, theirs))

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, added, in_order
 from stoa.db.query import Command, Query
 from stoa.usage.rules import BUCKETS, COUNTERS, percentile_ms
 
@@ -82,6 +83,14 @@ class Metrics(msgspec.Struct):
     total_us: int = 0
     buckets: list[int] = msgspec.field(default_factory=lambda: [0] * len(BUCKETS))
 
+    def add(self, other: "Metrics") -> None:
+        self.requests += other.requests
+        self.client_errors += other.client_errors
+        self.rate_limited += other.rate_limited
+        self.server_errors += other.server_errors
+        self.total_us += other.total_us
+        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+
     @property
     def errors(self) -> int:
         return self.client_errors + self.server_errors
@@ -156,7 +165,7 @@ SUMS = (
     f"ARRAY[{', '.join(f'coalesce(sum(u.{name}), 0)' for name in BUCKETS)}]::bigint[] AS buckets"
 )
 _IN_ONE_STORE = "u.store_id = $1 AND u.app_id = $2 AND u.{1} BETWEEN $3 AND $4"
-_IN_ALL_STORES = "u.app_id = $1 AND u.{1} BETWEEN $2 AND $3"
+_IN_ALL_STORES = "u.app_id = $1 AND u.{1} BETWEEN $2 AND $3 AND u.store_id <> ALL ($4::bigint[])"
 # The table and its column of time are filled in.
 _PERIODS = f"SELECT {SUMS}, u.{{1}} FROM {{0}} u WHERE %s GROUP BY u.{{1}} ORDER BY u.{{1}}"
 _OPERATIONS = (
@@ -165,9 +174,17 @@ _OPERATIONS = (
 _STORES = f"""SELECT {SUMS}, u.store_id, s.handle, s.name FROM {{0}} u JOIN stores s ON s.id = u.store_id
          WHERE {_IN_ALL_STORES} GROUP BY u.store_id, s.handle, s.name ORDER BY requests DESC, u.store_id"""
 _BY_DAY, _BY_HOUR = ("usage_days", "day"), ("usage_hours", "hour")
+_SUMMED = ("requests", "client_errors", "rate_limited", "server_errors", "total_us", "buckets")
+_OPERATIONS_OF_SHARDS = added(*_SUMMED, by=["operation"], order=["-requests", "operation"])
+_STORES_OF_SHARDS = in_order("-requests", "store_id", unique=["store_id"])
 
 DAYS = Query(DayMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_DAY))
-DAYS_ALL_STORES = Query(DayMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards")
+DAYS_ALL_STORES = FanOut(
+    DayMetrics,
+    (_PERIODS % _IN_ALL_STORES).format(*_BY_DAY),
+    added(*_SUMMED, by=["day"], order=["day"]),
+    unbound=_ALL_STORES,
+)
 
 
 class RequestsOfDay(msgspec.Struct):
@@ -181,46 +198,56 @@ class RequestsOfDay(msgspec.Struct):
 
 _REQUESTS_BY_DAY = """SELECT {0} AS id, day, sum(requests)::bigint AS requests,
        sum(client_errors + server_errors)::bigint AS errors
-  FROM usage_days WHERE {0} = ANY ($1::bigint[]) AND day >= $2 GROUP BY {0}, day"""
-REQUESTS_OF_APPS = Query(
+  FROM usage_days WHERE {0} = ANY ($1::bigint[]) AND day >= $2 AND store_id <> ALL ($3::bigint[])
+ GROUP BY {0}, day ORDER BY {0}, day"""
+_DAYS_OF_SHARDS = added("requests", "errors", by=["id", "day"], order=["id", "day"])
+REQUESTS_OF_APPS = FanOut(
     RequestsOfDay,
     _REQUESTS_BY_DAY.format("app_id"),
+    _DAYS_OF_SHARDS,
     unbound="it sums up the usage of an account's apps, by the apps",
-    over="shards",
 )
-REQUESTS_OF_STORES = Query(
+REQUESTS_OF_STORES = FanOut(
     RequestsOfDay,
     _REQUESTS_BY_DAY.format("store_id"),
+    _DAYS_OF_SHARDS,
     unbound="it sums up the usage of an account's stores, by the stores",
-    over="shards",
 )
 OPERATIONS = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_DAY))
-OPERATIONS_ALL_STORES = Query(
-    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), unbound=_ALL_STORES, over="shards"
+OPERATIONS_ALL_STORES = FanOut(
+    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_DAY), _OPERATIONS_OF_SHARDS, unbound=_ALL_STORES
 )
-STORES = Query(StoreMetrics, _STORES.format(*_BY_DAY), unbound=_ALL_STORES, over="shards")
+STORES = FanOut(StoreMetrics, _STORES.format(*_BY_DAY), _STORES_OF_SHARDS, unbound=_ALL_STORES)
 HOURS = Query(HourMetrics, (_PERIODS % _IN_ONE_STORE).format(*_BY_HOUR))
-HOURS_ALL_STORES = Query(HourMetrics, (_PERIODS % _IN_ALL_STORES).format(*_BY_HOUR), unbound=_ALL_STORES, over="shards")
-OPERATIONS_BY_HOUR = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_HOUR))
-OPERATIONS_BY_HOUR_ALL_STORES = Query(
-    OperationMetrics,
-    (_OPERATIONS % _IN_ALL_STORES).format(*_BY_HOUR),
+HOURS_ALL_STORES = FanOut(
+    HourMetrics,
+    (_PERIODS % _IN_ALL_STORES).format(*_BY_HOUR),
+    added(*_SUMMED, by=["hour"], order=["hour"]),
     unbound=_ALL_STORES,
-    over="shards",
 )
-STORES_BY_HOUR = Query(StoreMetrics, _STORES.format(*_BY_HOUR), unbound=_ALL_STORES, over="shards")
+OPERATIONS_BY_HOUR = Query(OperationMetrics, (_OPERATIONS % _IN_ONE_STORE).format(*_BY_HOUR))
+OPERATIONS_BY_HOUR_ALL_STORES = FanOut(
+    OperationMetrics, (_OPERATIONS % _IN_ALL_STORES).format(*_BY_HOUR), _OPERATIONS_OF_SHARDS, unbound=_ALL_STORES
+)
+STORES_BY_HOUR = FanOut(StoreMetrics, _STORES.format(*_BY_HOUR), _STORES_OF_SHARDS, unbound=_ALL_STORES)
 _REQUEST = """SELECT l.id, l.at, s.handle, l.request_id, l.method, l.operation, l.path, l.status, l.code, l.faults,
                      l.duration_us
                 FROM request_log l JOIN stores s ON s.id = l.store_id"""
 # An app has few requests in the log, so the filters read them along the index, newest first.
-REQUESTS = Query(
+REQUESTS = FanOut(
     LoggedRequest,
     f"""{_REQUEST}
         WHERE l.app_id = $1 AND l.id >= $2 AND l.id < $3 AND l.status BETWEEN $4 AND $5
           AND NOT (l.status = 429 AND $6) AND ($7::bigint IS NULL OR l.store_id = $7)
           AND ($8::text IS NULL OR l.operation = $8) AND ($9 = '' OR l.request_id = $9)
+          AND l.store_id <> ALL ($11::bigint[])
         ORDER BY l.app_id DESC, l.id DESC LIMIT $10""",
+    in_order("-id", limit=10, unique=["id", "handle"]),
     unbound=_ALL_STORES,
-    over="shards",
 )
-REQUEST = Query(LoggedRequest, f"{_REQUEST} WHERE l.app_id = $1 AND l.id = $2", unbound=_ALL_STORES, over="shards")
+REQUEST = FanOut(
+    LoggedRequest,
+    f"{_REQUEST} WHERE l.app_id = $1 AND l.id = $2 AND l.store_id <> ALL ($3::bigint[])",
+    in_order("handle"),
+    unbound=_ALL_STORES,
+)

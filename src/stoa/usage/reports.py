@@ -124,10 +124,5 @@ async def logged_requests(db: Executor, app_id: int, where: RequestFilter, limit
 def _sum(rows: Iterable[Metrics]) -> Metrics:
     total = Metrics()
     for row in rows:
-        total.requests += row.requests
-        total.client_errors += row.client_errors
-        total.rate_limited += row.rate_limited
-        total.server_errors += row.server_errors
-        total.total_us += row.total_us
-        total.buckets = [a + b for a, b in zip(total.buckets, row.buckets, strict=True)]
+        total.add(row)
     return total

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.access.addresses import is_host
+from stoa.access.app_changes import tell_shards
 from stoa.access.apps import LONGEST_GRACE_HOURS
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused, AppDeleted, InvalidGrace
@@ -20,6 +21,7 @@ from stoa.access.encryption import Cipher
 from stoa.access.operator import Operator, find_app
 from stoa.access.operator_queries import LOCK_APP
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shards import ABSENT
 from stoa.settings import secret_key
 from stoa.webhooks.api.subscriptions import host_of
 from stoa.webhooks.delivery.decryption import secret_place
@@ -100,11 +102,12 @@ ROTATE = Command(
         WHERE app_id = $1""",
     unbound=_OWNER,
 )
+# These act on the stores of the directory's own database. Those in shards follow, by `app_rollout`.
 ADD_TO_STORES = Query(
     int,
     "SELECT add_app_endpoints($1)",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 # Copies the URL and the secrets; $2 also ends that a store's copy is disabled.
 COPY_TO_STORES = Command(
@@ -115,22 +118,23 @@ COPY_TO_STORES = Command(
               disabled_reason = CASE WHEN NOT $2 THEN w.disabled_reason END,
               version = version + 1, updated_at = now()
          FROM app_callbacks c
-        WHERE c.app_id = $1 AND w.app_id = $1 AND w.of_app AND w.ended_at IS NULL""",
+        WHERE c.app_id = $1 AND w.app_id = $1 AND w.of_app AND w.ended_at IS NULL
+          AND w.store_id <> ALL ($3::bigint[])""",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 # A worker that holds a lane has its old settings.
 RESUME_LANES = Query(
     int,
     "SELECT resume_app_lanes($1)",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 END_ON_STORES = Command(
     """UPDATE webhooks SET ended_at = now(), url = NULL, version = version + 1, updated_at = now()
-        WHERE app_id = $1 AND of_app AND ended_at IS NULL""",
+        WHERE app_id = $1 AND of_app AND ended_at IS NULL AND store_id <> ALL ($2::bigint[])""",
     unbound=_OWNER,
-    over="shards",
+    over="shard",
 )
 
 
@@ -161,11 +165,13 @@ async def save_callbacks(by: Operator, app: str, *, endpoint_url: str | None, re
         encrypted = _encrypted(by, found.id, secret) if secret else b""
         await SAVE.run(db, found.id, endpoint_url, kept, encrypted)
         if endpoint_url is None:
-            await END_ON_STORES.run(db, found.id)
+            await END_ON_STORES.run(db, found.id, await ABSENT.all(db))
         elif before is None or before.endpoint_url != endpoint_url:
-            await COPY_TO_STORES.run(db, found.id, _RESUMED)
+            await COPY_TO_STORES.run(db, found.id, _RESUMED, await ABSENT.all(db))
             await ADD_TO_STORES.one(db, found.id)
             await RESUME_LANES.one(db, found.id)
+        if endpoint_url != (before.endpoint_url if before else None):
+            await tell_shards(by, db, found.id, resumed=True)
         old, new = (_hosts(before.endpoint_url, before.return_urls) if before else {}), _hosts(endpoint_url, kept)
         replaced = {name: value for name, value in old.items() if value != new[name]}
         await by.record(db, SERVICE, "app.callbacks_changed", f"app:{found.id}", **new, before=replaced)
@@ -200,8 +206,9 @@ async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24
         if before.sealed_old_secret is not None and not force:
             raise SigningRotationActive
         await ROTATE.run(db, found.id, _encrypted(by, found.id, secret), grace_hours)
-        await COPY_TO_STORES.run(db, found.id, _AS_IT_IS)
+        await COPY_TO_STORES.run(db, found.id, _AS_IT_IS, await ABSENT.all(db))
         await RESUME_LANES.one(db, found.id)
+        await tell_shards(by, db, found.id, new_secret=True)
         await by.record(db, SERVICE, "app.signing_secret_rotated", f"app:{found.id}", grace_hours=grace_hours)
         return msgspec.structs.replace(await callbacks_of(db, found.id), signing_secret=secret)
 
@@ -211,8 +218,9 @@ async def resume_endpoint(by: Operator, app: str) -> None:
     async with by.db.transaction() as db:
         found = await find_app(db, app)
         await LOCK_APP.one(db, found.id)
-        await COPY_TO_STORES.run(db, found.id, _RESUMED)
+        await COPY_TO_STORES.run(db, found.id, _RESUMED, await ABSENT.all(db))
         await RESUME_LANES.one(db, found.id)
+        await tell_shards(by, db, found.id, resumed=True)
         await by.record(db, SERVICE, "app.endpoint_resumed", f"app:{found.id}")
 
 

@@ -54,7 +54,7 @@ def list_declared(console: Console, app: str, *, as_json: bool) -> None:
     """
 
     async def read(by: Operator) -> list[Declared]:
-        return await app_subscriptions.declared_by(by.db, (await find_app(by.db, app)).id)
+        return await app_subscriptions.declared_by(by.everywhere, (await find_app(by.db, app)).id)
 
     found = console.run(read)
     rows = found if as_json else [_row(each) for each in found]

@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from stoa.access.app_changes import tell_shards
 from stoa.access.audit import SERVICE
 from stoa.access.contract import AccessRefused, App, AppDeleted
 from stoa.access.operator import Operator, find_app
 from stoa.access.operator_queries import LOCK_APP
 from stoa.access.rules import expanded
+from stoa.db.fan_out import FanOut, figures
 from stoa.db.query import Command, Executor, Query
 from stoa.events.outbox import Event
 from stoa.rest.problems import Fault, ValidationFailed, counted
@@ -114,18 +116,26 @@ _DECLARED = """
     SELECT d.id, d.name, d.url, d.events, d.filter, d.changed, d.fields, d.payload, d.ordering, d.skip_own, d.max_in_flight,
            d.rate_per_s, d.revision, d.removed_at IS NOT NULL AS removing, d.applied_revision = d.revision AS applied,
            c.current AS current_stores,
-           (SELECT count(*) FROM installations i WHERE i.app_id = d.app_id) AS stores,
+           (SELECT count(*) FROM installations i
+             WHERE i.app_id = d.app_id AND i.store_id <> ALL ({absent}::bigint[])) AS stores,
            (SELECT count(*) FROM app_subscription_failures f WHERE f.subscription_id = d.id) AS failed_stores,
            c.paused AS paused_stores, c.disabled AS disabled_stores, d.updated_at, d.applied_at
       FROM app_subscriptions d CROSS JOIN LATERAL (
            SELECT count(*) FILTER (WHERE w.managed_revision = d.revision) AS current,
                   count(*) FILTER (WHERE w.status = 'paused') AS paused,
                   count(*) FILTER (WHERE w.status = 'disabled') AS disabled
-             FROM webhooks w WHERE w.managed_by = d.id AND w.ended_at IS NULL) c
+             FROM webhooks w
+            WHERE w.managed_by = d.id AND w.ended_at IS NULL AND w.store_id <> ALL ({absent}::bigint[])) c
      WHERE d.app_id = $1"""
-DECLARED = Query(Declared, f"{_DECLARED} ORDER BY d.id", unbound=_OWNER, over="shards")
-BY_NAME = Query(Declared, f"{_DECLARED} AND d.name = $2 AND d.removed_at IS NULL", unbound=_OWNER, over="shards")
-BY_ID = Query(Declared, f"{_DECLARED} AND d.id = $2", unbound=_OWNER, over="shards")
+_OF_SHARDS = figures("current_stores", "stores", "paused_stores", "disabled_stores")
+DECLARED = FanOut(Declared, _DECLARED.format(absent="$2") + " ORDER BY d.id", _OF_SHARDS, unbound=_OWNER)
+BY_NAME = FanOut(
+    Declared,
+    _DECLARED.format(absent="$3") + " AND d.name = $2 AND d.removed_at IS NULL",
+    _OF_SHARDS,
+    unbound=_OWNER,
+)
+BY_ID = FanOut(Declared, _DECLARED.format(absent="$3") + " AND d.id = $2", _OF_SHARDS, unbound=_OWNER)
 FAILED = Query(
     FailedStore,
     """SELECT s.handle, f.error, f.failed_at FROM app_subscription_failures f JOIN stores s ON s.id = f.store_id
@@ -219,6 +229,7 @@ async def save_declaration(
             body.max_in_flight,
             body.rate_per_s,
         )
+        await tell_shards(by, db, found.id)
         action = "app.subscription_changed" if before else "app.subscription_declared"
         await _record(by, db, found, action, name=body.name, host=host_of(body.url), events=body.events)
         return await BY_NAME.one(db, found.id, body.name), secret
@@ -240,6 +251,7 @@ async def _restart(by: Operator, app: str, name: str, statement: Query[int], act
         declared_id = await statement.maybe(db, found.id, name)
         if declared_id is None:
             raise NoSuchDeclaration(name)
+        await tell_shards(by, db, found.id)
         await _record(by, db, found, action, name=name)
         return await BY_ID.one(db, found.id, declared_id)
 

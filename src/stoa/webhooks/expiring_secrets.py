@@ -7,6 +7,7 @@ import msgspec
 
 from stoa.db.pool import Database
 from stoa.db.query import Query
+from stoa.db.service_facts import own_shard
 from stoa.notifications.news import secret_expires
 from stoa.notifications.notify import notify
 from stoa.notifications.people import people_of
@@ -57,7 +58,9 @@ async def remind_of_expiring_secrets(database: Database) -> None:
     async with database.transaction() as db:
         if not await TRY_LOCK.one(db):
             return
-        found = [await query.all(db, NOTICE_HOURS) for query in (EXPIRING, EXPIRING_OF_SUBSCRIPTIONS)]
+        # The secrets of apps are in the directory; each shard reminds of those of its subscriptions.
+        queries = (EXPIRING_OF_SUBSCRIPTIONS,) if await own_shard(db) else (EXPIRING, EXPIRING_OF_SUBSCRIPTIONS)
+        found = [await query.all(db, NOTICE_HOURS) for query in queries]
         for secret in chain.from_iterable(found):
             path, subject = _place(secret)
             news = secret_expires(secret.app_id, secret.app, secret.kind, subject, secret.expires_at, path)

@@ -13,6 +13,7 @@ from stoa.operations import maintenance as service_maintenance
 from stoa.settings import Settings
 from stoa.webhooks.delivery import maintenance
 from stoa.webhooks.delivery.router import route_events
+from tests.support.databases import PATIENCE_S
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
 from tests.webhooks.workers import QUICK, create_product, lane, subscribe, working
@@ -57,7 +58,7 @@ async def test_a_retry_is_on_time_if_the_workers_clock_jumps(
         async with working(settings, msgspec.structs.replace(QUICK, maintenance_every=3600)):
             await asyncio.sleep(0.1)
             await create_product(shop, "Mug")
-            await receiver.until(2, seconds=20)
+            await receiver.until(2, seconds=PATIENCE_S)
     monkeypatch.setattr(time, "time", real)
     [[attempts]] = await shop.db.fetch("SELECT attempts FROM deliveries WHERE store_id = $1", shop.store_id)
     assert f'"at":"{datetime.now(UTC):%Y-%m-%d}' in attempts or real() % DAY < 60

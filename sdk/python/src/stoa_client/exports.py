@@ -47,7 +47,10 @@ class Progress:
     def take(self, line: bytes) -> list[bytes]:
         """The rows that a line makes final. Raises the error that ended the stream."""
         if line.startswith(_META):
-            meta = decode(line, _End).meta
+            try:
+                meta = decode(line, _End).meta
+            except msgspec.DecodeError as error:  # the connection ended in this line
+                raise ConnectionFailed("the stream ended without its last line") from error
             self.total, self.complete = meta.total if meta.total is not None else self.total, meta.complete
             return self._settled(meta.cursor)
         if _FAILED in line and (problem := _problem(line)) is not None:

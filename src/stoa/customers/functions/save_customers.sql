@@ -57,7 +57,7 @@ BEGIN
                   FROM json_to_recordset(in_customers) AS t (index integer, is_new boolean) ORDER BY t.index);
         END IF;
         IF created <> '{}' THEN
-            INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'customers', cardinality(created));
+            PERFORM count_rows(in_store_id, 'customers', cardinality(created));
         END IF;
     END IF;
 

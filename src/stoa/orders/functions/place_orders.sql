@@ -81,7 +81,7 @@ BEGIN
            CROSS JOIN LATERAL record_dates(order_purchase(t.head, t.lines, coalesce(t.edition, 1::smallint))) AS d
      ORDER BY t.external_id, t.number;  -- transactions that wait for one another's external ids and numbers do so in one order
     GET DIAGNOSTICS stored = ROW_COUNT;
-    INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'orders', stored);
+    PERFORM count_rows(in_store_id, 'orders', stored);
     INSERT INTO order_lines (store_id, order_id, id, variant_id, sku, quantity, fulfilled_quantity, returned_quantity)
     SELECT in_store_id, t.order_id, t.id, t.variant_id, t.sku, t.quantity, coalesce(t.fulfilled_quantity, 0),
            coalesce(t.returned_quantity, 0)

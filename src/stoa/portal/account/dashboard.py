@@ -7,6 +7,7 @@ from stoa.accounts.install_requests import pending_requests
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import CHECKLIST_DISMISSED, DISMISS_CHECKLIST
 from stoa.accounts.teams import offers_to
+from stoa.db.fan_out import FanOut, added, whether
 from stoa.db.query import Query
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
@@ -15,15 +16,15 @@ from stoa.webhooks.delivery.failing_receivers import FAILING_OF_APPS
 pages = Pages()
 _SHOWN = 6  # stores and apps; the others are on pages of their own
 _MAX_SEARCHED = 100  # stores in which something may wait
-HAS_SUBSCRIPTION = Query(
+HAS_SUBSCRIPTION = FanOut(
     bool,
     # With a column, because Citus cannot collect rows without one from several nodes.
     """SELECT EXISTS (SELECT w.id FROM account_apps o JOIN installations i ON i.app_id = o.app_id
                         JOIN webhooks w ON w.store_id = i.store_id AND w.app_id = i.app_id AND NOT w.of_app
                              AND w.ended_at IS NULL
-                       WHERE o.account_id = $1)""",
+                       WHERE o.account_id = $1 AND w.store_id <> ALL ($2::bigint[]))""",
+    whether,
     unbound="it finds the subscriptions of an account's apps, by the account",
-    over="shards",
 )
 
 
@@ -71,21 +72,22 @@ class AppHealth(msgspec.Struct):
         return 100 * self.errors / self.requests if self.requests else 0.0
 
 
-APP_HEALTH = Query(
+APP_HEALTH = FanOut(
     AppHealth,
     """WITH used AS MATERIALIZED (
             SELECT u.app_id, sum(u.requests)::bigint AS requests, sum(u.client_errors + u.server_errors)::bigint AS errors
-              FROM usage_days u WHERE u.app_id = ANY ($1::bigint[]) AND u.day > current_date - 7 GROUP BY u.app_id),
+              FROM usage_days u WHERE u.app_id = ANY ($1::bigint[]) AND u.day > current_date - 7
+                   AND u.store_id <> ALL ($2::bigint[]) GROUP BY u.app_id),
         stuck AS MATERIALIZED (
             SELECT w.app_id, count(*) AS failing
               FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
-             WHERE w.app_id = ANY ($1::bigint[]) AND w.ended_at IS NULL
+             WHERE w.app_id = ANY ($1::bigint[]) AND w.ended_at IS NULL AND w.store_id <> ALL ($2::bigint[])
                    AND (w.status = 'disabled' OR l.breaker = 'open') GROUP BY w.app_id)
        SELECT a.id AS app_id, coalesce(u.requests, 0) AS requests, coalesce(u.errors, 0) AS errors,
               coalesce(s.failing, 0) AS failing
          FROM unnest($1::bigint[]) AS a (id) LEFT JOIN used u ON u.app_id = a.id LEFT JOIN stuck s ON s.app_id = a.id""",
+    added("requests", "errors", "failing", by=["app_id"], order=[]),
     unbound="it sums up the usage of an account's apps, by the apps",
-    over="shards",
 )
 
 
@@ -102,10 +104,10 @@ class Step(msgspec.Struct, frozen=True):
 async def dashboard(visit: Visit) -> View:
     account_id = visit.me.account_id
     apps, stores = await owned_apps(visit.by, account_id), await owned_stores(visit.by, account_id)
-    health = {each.app_id: each for each in await APP_HEALTH.all(visit.db, [app.id for app in apps])}
+    health = {each.app_id: each for each in await APP_HEALTH.all(visit.everywhere, [app.id for app in apps])}
     failing = [app.id for app in apps if health[app.id].failing]
     apps.sort(key=lambda app: app.id not in failing)  # those that need attention are not among the hidden ones
-    waiting = [(store, await WAITING.one(visit.db, store.id)) for store in _selling(stores)]
+    waiting = [(store, await _waiting(visit, store)) for store in _selling(stores)]
     merchant = not apps and any(not store.development for store in stores)
     dismissed = merchant or await CHECKLIST_DISMISSED.one(visit.db, account_id)
     context = {
@@ -115,9 +117,9 @@ async def dashboard(visit: Visit) -> View:
         "developer": bool(apps),
         "offers": await offers_to(visit.db, account_id),
         "requests": await pending_requests(visit.by, account_id),
-        "waiting": [each for each in waiting if each[1].anything][:_SHOWN],
+        "waiting": [each for each in waiting if each[1] is not None and each[1].anything][:_SHOWN],
         "health": health,
-        "failing": await FAILING_OF_APPS.all(visit.db, failing) if failing else [],
+        "failing": await FAILING_OF_APPS.all(visit.everywhere, failing) if failing else [],
         "steps": [] if dismissed else await _steps(visit, apps, stores),
         "app_id": _first_changeable(apps),
         "tailed": next((app for app in apps if app.installations and app.status == "active"), None),
@@ -130,6 +132,11 @@ async def dashboard(visit: Visit) -> View:
 async def dismiss_checklist(visit: Visit) -> Redirect:
     await DISMISS_CHECKLIST.run(visit.db, visit.me.account_id)
     return Redirect(ROOT, "The checklist is dismissed.")
+
+
+async def _waiting(visit: Visit, store: OwnedStore) -> Waiting | None:
+    """What waits in a store; None if its shard does not answer."""
+    return await visit.everywhere.ask(store.shard, lambda db: WAITING.one(db, store.id))
 
 
 def _selling(stores: list[OwnedStore]) -> list[OwnedStore]:
@@ -168,7 +175,7 @@ async def _steps(visit: Visit, apps: list[OwnedApp], stores: list[OwnedStore]) -
             "Subscribe to events",
             "A webhook notifies your app of each new order.",
             "app_webhooks" if app_id else "new_app",
-            await HAS_SUBSCRIPTION.one(visit.db, visit.me.account_id),
+            await HAS_SUBSCRIPTION.one(visit.everywhere, visit.me.account_id),
         ),
         Step(
             "Turn on two-factor authentication",

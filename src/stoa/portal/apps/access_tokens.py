@@ -5,14 +5,13 @@ from typing import Annotated
 import msgspec
 from starlette.responses import Response
 
-from stoa.access.addresses import is_handle
 from stoa.access.contract import TooManyAttempts
 from stoa.access.grants import issue_token
 from stoa.access.rules import listed
 from stoa.accounts.queries import MAY_CHANGE
 from stoa.accounts.rate_limit import limit_rate
-from stoa.db.query import Query
-from stoa.portal.apps.impersonation import STORE_OF_APP
+from stoa.db.fan_out import FanOut, in_order
+from stoa.portal.apps.impersonation import installed_store
 from stoa.portal.apps.snippets import Snippets
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.pages import Pages, View
@@ -35,16 +34,17 @@ class CallableStore(msgspec.Struct):
 
 
 # The account's own stores come first, so that the limit hides none of them.
-CALLABLE_STORES = Query(
+CALLABLE_STORES = FanOut(
     CallableStore,
     f"""SELECT a.id AS app_id, a.name AS app_name, s.handle, s.name, i.scopes AS granted, m.store_id IS NOT NULL AS own
          FROM account_apps o JOIN apps a ON a.id = o.app_id
               JOIN installations i ON i.app_id = a.id JOIN stores s ON s.id = i.store_id
               LEFT JOIN account_stores m ON m.account_id = o.account_id AND m.store_id = s.id
         WHERE o.account_id = $1 AND {MAY_CHANGE} AND a.status = 'active' AND s.status = 'active'
+              AND s.id <> ALL ($3::bigint[])
         ORDER BY own DESC, a.name, a.id, s.handle LIMIT $2""",
+    in_order("-own", "app_name", "app_id", "handle", limit=2, unique=["app_id", "handle"]),
     unbound="an app's developer sees all stores that have it installed",
-    over="shards",
 )
 
 
@@ -70,7 +70,7 @@ class AccessTokenForm(msgspec.Struct):
 @pages.page("/access-token", nav="list_apps")
 async def access_tokens(visit: Visit) -> View | Response:
     apps: dict[int, ListedApp] = {}
-    for row in await CALLABLE_STORES.all(visit.db, visit.me.account_id, _MAX_STORES):
+    for row in await CALLABLE_STORES.all(visit.everywhere, visit.me.account_id, _MAX_STORES):
         app = apps.setdefault(row.app_id, ListedApp(row.app_id, row.app_name, []))
         app.stores.append(ListedStore(row.handle, row.name, row.own, listed(None, row.granted)))
     if visit.wants_json:
@@ -81,7 +81,8 @@ async def access_tokens(visit: Visit) -> View | Response:
 @pages.form("/apps/{app_id:int}/access-token", on=access_tokens)
 async def issue_access_token(visit: Visit, form: AccessTokenForm) -> View | Response:
     """Issue a token of the app for one store; the store's audit log names the account."""
-    installed = await STORE_OF_APP.maybe(visit.db, visit.app.id, form.store) if is_handle(form.store) else None
+    installed = await installed_store(visit, form.store)
+    visit.db = visit.directory  # tokens are written there
     if installed is None:
         raise FormError(store="The app is not installed on this store. Install it there first.")
     if "suspended" in (visit.app.status, installed.status):

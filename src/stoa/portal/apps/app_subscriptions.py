@@ -31,7 +31,7 @@ class DeclarationForm(SubscriptionForm):
 
 @pages.page("/apps/{app_id:int}/subscriptions", nav="list_apps")
 async def app_subscriptions_page(visit: Visit) -> View:
-    declared = await app_subscriptions.declared_by(visit.db, visit.app.id)
+    declared = await app_subscriptions.declared_by(visit.everywhere, visit.app.id)
     failed = {each.id: await app_subscriptions.FAILED.all(visit.db, each.id) for each in declared if each.failed_stores}
     return View("apps/app_subscriptions.html", {"declared": declared, "failed": failed})
 
@@ -86,7 +86,7 @@ async def _save(visit: Visit, body: AppSubscription) -> View | Redirect:
 
 
 async def _declared(visit: Visit) -> list[Declared]:
-    return await app_subscriptions.declared_by(visit.db, visit.app.id)
+    return await app_subscriptions.declared_by(visit.everywhere, visit.app.id)
 
 
 async def _found(visit: Visit) -> Declared:

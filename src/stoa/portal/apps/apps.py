@@ -80,10 +80,12 @@ class DeletionForm(msgspec.Struct):
 async def list_apps(visit: Visit) -> View:
     term = visit.query("q").strip()
     apps = await ownership.owned_apps(visit.by, visit.me.account_id, term.lower())
-    failing = {each.app_id: each for each in await FIRST_FAILING_OF_APPS.all(visit.db, [app.id for app in apps])}
+    failing = {
+        each.app_id: each for each in await FIRST_FAILING_OF_APPS.all(visit.everywhere, [app.id for app in apps])
+    }
     apps.sort(key=lambda app: app.id not in failing)  # what needs attention is on the first page
     shown = paginate(visit, apps, "page", PAGE_SIZE, {"q": term} if term else {})
-    activity = await reports.activity(visit.db, REQUESTS_OF_APPS, [app.id for app in shown.items])
+    activity = await reports.activity(visit.everywhere, REQUESTS_OF_APPS, [app.id for app in shown.items])
     return View("apps/list.html", {"apps": shown, "failing": failing, "activity": activity, "q": term})
 
 
@@ -149,7 +151,7 @@ def _reasons(form: ListingForm) -> Mapping[str, str]:
 
 @pages.page("/apps/{app_id:int}", nav="list_apps")
 async def app_page(visit: Visit) -> View:
-    installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
+    installed = await INSTALLATIONS_OF_APP.all(visit.everywhere, visit.app.id)
     owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
     handle = example_store(installed, owned)
     context = {
@@ -170,7 +172,7 @@ def example_store(installed: Sequence[Installation], owned: Collection[str]) -> 
 @pages.page("/apps/{app_id:int}/stores", nav="list_apps")
 async def app_stores(visit: Visit) -> View:
     context = {
-        "installed": await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id),
+        "installed": await INSTALLATIONS_OF_APP.all(visit.everywhere, visit.app.id),
         "requests": await install_requests.requests_of_app(visit.by, visit.app),
         "owned": {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)},
     }

@@ -48,7 +48,7 @@ async def app_credentials(visit: Visit) -> View:
 @pages.form("/apps/{app_id:int}/secret", on=app_credentials)
 async def rotate_secret(visit: Visit, form: RotationForm) -> View:
     secret = await access_apps.rotate_secret(visit.by, visit.app.client_id, grace_hours=form.grace_hours)
-    installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
+    installed = await INSTALLATIONS_OF_APP.all(visit.everywhere, visit.app.id)
     owned = {store.handle for store in await ownership.owned_stores(visit.by, visit.me.account_id)}
     handle = example_store(installed, owned)
     return secret_page(visit, secret, visit.app.name, handle=handle)

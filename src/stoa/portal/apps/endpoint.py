@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from stoa.access.operator_queries import LOCK_APP
-from stoa.db.query import Query
+from stoa.db.fan_out import FanOut, in_order
 from stoa.portal.apps.apps import APPS
 from stoa.portal.apps.signing_secrets import SigningRotationForm, secret_mark
 from stoa.portal.apps.subscriptions import localhost_allowed
@@ -45,16 +45,20 @@ class EndpointOnStore(msgspec.Struct):
     waiting: int
     last_attempt_at: datetime | None
 
+    @property
+    def active(self) -> bool:
+        return self.status == "active"
 
-ENDPOINT_ON_STORES = Query(
+
+ENDPOINT_ON_STORES = FanOut(
     EndpointOnStore,
     """SELECT s.handle, s.name, w.id AS webhook_id, w.status, l.breaker = 'open' AS failing, l.waiting, l.last_attempt_at
          FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
               JOIN stores s ON s.id = w.store_id
-        WHERE w.app_id = $1 AND w.of_app AND w.ended_at IS NULL
-        ORDER BY w.status = 'active', l.breaker = 'closed', l.last_attempt_at DESC NULLS LAST, s.handle LIMIT $2""",
+        WHERE w.app_id = $1 AND w.of_app AND w.ended_at IS NULL AND w.store_id <> ALL ($3::bigint[])
+        ORDER BY w.status = 'active', l.breaker <> 'open', l.last_attempt_at DESC NULLS LAST, s.handle LIMIT $2""",
+    in_order("active", "-failing", "-last_attempt_at", "handle", limit=2, unique=["handle"]),
     unbound="an app's developer sees its endpoint on all stores that installed the app",
-    over="shards",
 )
 
 
@@ -65,7 +69,7 @@ async def app_endpoint(visit: Visit) -> View:
     context = {
         "callbacks": callbacks,
         "seen": secret_mark(row.sealed_secret) if row else "",
-        "stores": await ENDPOINT_ON_STORES.all(visit.db, visit.app.id, _MAX_STORES),
+        "stores": await ENDPOINT_ON_STORES.all(visit.everywhere, visit.app.id, _MAX_STORES),
         "install_link": _install_link(visit, callbacks.return_urls[0]) if callbacks.return_urls else "",
         "localhost_allowed": localhost_allowed(visit),
     }

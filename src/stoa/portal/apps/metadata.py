@@ -1,7 +1,7 @@
 """The page of an app's metadata definitions, which apply on every store that installs the app."""
 
 from stoa.portal.apps.apps import APPS
-from stoa.portal.kit.definition_form import CHOICES, DefinitionForm, NamedDefinitionForm, carried_out
+from stoa.portal.kit.definition_form import CHOICES, DefinitionForm, NamedDefinitionForm, ShownDefinition, carried_out
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.store_data.definitions import define_of_app, definitions_of_app, remove_of_app
@@ -11,7 +11,8 @@ pages = Pages()
 
 @pages.page("/apps/{app_id:int}/metadata", nav="list_apps")
 async def app_metadata(visit: Visit) -> View:
-    return View("apps/metadata.html", {"definitions": await definitions_of_app(visit.db, visit.app.id), **CHOICES})
+    shown = [ShownDefinition(each) for each in await definitions_of_app(visit.db, visit.app.id)]
+    return View("apps/metadata.html", {"shown": shown, **CHOICES})
 
 
 @pages.form("/apps/{app_id:int}/metadata", on=app_metadata)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from stoa.accounts.contract import Right
-from stoa.db.query import Query
+from stoa.db.fan_out import FanOut, in_order
 from stoa.events.outbox import Event
 from stoa.portal.apps.impersonation import (
     READ,
@@ -23,7 +23,7 @@ from stoa.portal.apps.impersonation import (
 )
 from stoa.portal.apps.receivers import DEFAULT_PORT, OF_SUBSCRIPTION, receivers
 from stoa.portal.kit.forms import text
-from stoa.portal.kit.list_view import PAGE_SIZE, before
+from stoa.portal.kit.list_view import PAGE_SIZE, before_pair
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit
@@ -102,14 +102,15 @@ class SubscriptionKey(msgspec.Struct):
     id: int
 
 
-SUBSCRIPTIONS_OF_APP = Query(
+SUBSCRIPTIONS_OF_APP = FanOut(
     SubscriptionKey,
     """SELECT w.store_id, w.id FROM webhooks w
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL AND NOT w.of_app
-          AND w.id < $3
-        ORDER BY w.id DESC LIMIT $4""",
+          AND (w.id, w.store_id) < ($3, $4) AND w.store_id <> ALL ($6::bigint[])
+        ORDER BY w.id DESC, w.store_id DESC LIMIT $5""",
+    # Two shards can number two subscriptions alike, so the store is a part of the order.
+    in_order("-id", "-store_id", limit=5, unique=["id", "store_id"]),
     unbound="an app's developer sees its subscriptions on all stores that grant it access",
-    over="shards",
 )
 
 
@@ -117,30 +118,34 @@ SUBSCRIPTIONS_OF_APP = Query(
 async def app_webhooks(visit: Visit) -> View:
     stores = await installed_stores(visit)
     readable = [each for each in stores if READ in effective_scopes(visit, each)]
-    rows = await _subscriptions(visit, readable, before(visit))
+    rows = await _subscriptions(visit, readable)
     context = {
         "stores": stores,
         "hidden_stores": len(stores) - len(readable),
         "rows": rows[:PAGE_SIZE],
-        "next": rows[PAGE_SIZE - 1][1].id if rows[PAGE_SIZE:] else 0,
+        "next": _position(*rows[PAGE_SIZE - 1]) if rows[PAGE_SIZE:] else "",
         "may_subscribe": any(WRITE in effective_scopes(visit, each) for each in stores),
     }
     return View("apps/webhooks.html", context)
 
 
-async def _subscriptions(
-    visit: Visit, stores: Sequence[InstalledStore], below: int
-) -> list[tuple[InstalledStore, Webhook]]:
+def _position(store: InstalledStore, hook: Webhook) -> str:
+    """Return where the list continues after a subscription."""
+    return f"{hook.id}-{store.id}"
+
+
+async def _subscriptions(visit: Visit, stores: Sequence[InstalledStore]) -> list[tuple[InstalledStore, Webhook]]:
     """Return subscriptions with their stores, newest first, and one more than a page holds."""
     by_id = {each.id: each for each in stores}
     store_ids = [str(each) for each in by_id]
-    keys = await SUBSCRIPTIONS_OF_APP.all(visit.db, visit.app.id, store_ids, below, PAGE_SIZE + 1)
+    below = before_pair(visit)
+    keys = await SUBSCRIPTIONS_OF_APP.all(visit.everywhere, visit.app.id, store_ids, *below, PAGE_SIZE + 1)
     found: list[tuple[InstalledStore, Webhook]] = []
     for store_id in {key.store_id for key in keys}:
-        ids = [key.id for key in keys if key.store_id == store_id]
-        rows = await queries.THESE.all(visit.db, store_id, visit.app.id, ids)
-        found += [(by_id[store_id], shown(row)) for row in rows]
-    return sorted(found, key=lambda pair: -pair[1].id)
+        named = (store_id, visit.app.id, [key.id for key in keys if key.store_id == store_id])
+        rows = await visit.everywhere.ask(by_id[store_id].shard, lambda db, named=named: queries.THESE.all(db, *named))
+        found += [(by_id[store_id], shown(row)) for row in rows or []]
+    return sorted(found, key=lambda pair: (-pair[1].id, -pair[0].id))
 
 
 @pages.page("/apps/{app_id:int}/new-webhook", nav="list_apps", right=Right.CHANGE)

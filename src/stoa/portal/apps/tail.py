@@ -11,6 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from stoa.accounts.ownership import owned_app
 from stoa.accounts.sessions import find_session
 from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.fan_out import FanOut, in_order
+from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.portal.apps.apps import APPS
 from stoa.portal.apps.deliveries import order_numbers
@@ -28,6 +30,9 @@ _MAX_LANES, _MAX_UNSETTLED = 100, 100
 _streams: Counter[int] = Counter()  # open streams of this process, by account
 
 
+Subscription = tuple[int, int]  # its store and its number: two shards can number two alike
+
+
 class Lane(msgspec.Struct):
     """A subscription and its latest sequence."""
 
@@ -36,17 +41,24 @@ class Lane(msgspec.Struct):
     name: str
     held: bool
     last_sequence: int
+    last_attempt_at: datetime | None
+
+    @property
+    def key(self) -> Subscription:
+        return self.store_id, self.webhook_id
 
 
-LANES_OF_APP = Query(
+LANES_OF_APP = FanOut(
     Lane,
     """SELECT w.store_id, w.id AS webhook_id, coalesce(nullif(w.name, ''), w.url, '') AS name,
-              w.status <> 'active' OR w.url IS NULL AS held, l.next_sequence - 1 AS last_sequence
+              w.status <> 'active' OR w.url IS NULL AS held, l.next_sequence - 1 AS last_sequence,
+              l.last_attempt_at
          FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
         WHERE w.app_id = $1 AND w.store_id = ANY ($2::text[]::bigint[]) AND w.ended_at IS NULL
-        ORDER BY l.last_attempt_at DESC NULLS LAST, w.id DESC LIMIT $3""",
+          AND w.store_id <> ALL ($4::bigint[])
+        ORDER BY l.last_attempt_at DESC NULLS LAST, w.id DESC, w.store_id DESC LIMIT $3""",
+    in_order("-last_attempt_at", "-webhook_id", "-store_id", limit=3, unique=["store_id", "webhook_id"]),
     unbound="an app's developer follows its deliveries on all stores",
-    over="shards",
 )
 
 
@@ -102,43 +114,48 @@ class Tail:
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
-        self._db = visit.db
-        self._last_sequences: dict[int, int] | None = None  # by subscription
-        self._unsettled: dict[tuple[int, int], str] = {}  # state by subscription and sequence
+        self._last_sequences: dict[Subscription, int] = {}
+        self._unsettled: dict[tuple[Subscription, int], str] = {}  # state by subscription and sequence
 
     async def poll(self) -> list[TailEntry]:
         """Return what changed since the last poll, oldest first; the first poll returns the latest deliveries."""
         stores = {each.id: each for each in await _readable_stores(self._visit)}
-        lanes = await LANES_OF_APP.all(self._db, self._visit.app.id, [str(each) for each in stores], _MAX_LANES)
+        ids, everywhere = [str(each) for each in stores], self._visit.everywhere
+        lanes = await LANES_OF_APP.all(everywhere, self._visit.app.id, ids, _MAX_LANES)
         entries: list[TailEntry] = []
         for lane in lanes:
-            rows = [*await self._changed(lane), *await self._new(lane)]
             store = stores[lane.store_id]
-            call = ImpersonatedCall(self._visit, store)
-            numbers = await order_numbers(call, [(row.resource_type, row.resource_id) for row in rows])
-            entries += [self._entry(store, lane, row, numbers) for row in rows]
-        self._last_sequences = {lane.webhook_id: lane.last_sequence for lane in lanes}
+            found = await everywhere.ask(store.shard, lambda db, lane=lane, store=store: self._entries(db, store, lane))
+            if found is not None:
+                entries += found
+                self._last_sequences[lane.key] = lane.last_sequence
         while len(self._unsettled) > _MAX_UNSETTLED:
             self._unsettled.pop(next(iter(self._unsettled)))
         entries.sort(key=lambda each: each.at)
         return entries[-_BATCH_SIZE:]
 
-    async def _new(self, lane: Lane) -> list[DeliveryRow]:
-        last = self._last_sequences.get(lane.webhook_id, 0) if self._last_sequences is not None else 0
+    async def _entries(self, db: Database, store: InstalledStore, lane: Lane) -> list[TailEntry]:
+        rows = [*await self._changed(db, lane), *await self._new(db, lane)]
+        call = ImpersonatedCall(self._visit, db, store)
+        numbers = await order_numbers(call, [(row.resource_type, row.resource_id) for row in rows])
+        return [self._entry(store, lane, row, numbers) for row in rows]
+
+    async def _new(self, db: Database, lane: Lane) -> list[DeliveryRow]:
+        last = self._last_sequences.get(lane.key, 0)
         if lane.last_sequence <= last:
             return []
-        return await NEW_DELIVERIES.all(self._db, lane.store_id, lane.webhook_id, last, _BATCH_SIZE)
+        return await NEW_DELIVERIES.all(db, lane.store_id, lane.webhook_id, last, _BATCH_SIZE)
 
-    async def _changed(self, lane: Lane) -> list[DeliveryRow]:
+    async def _changed(self, db: Database, lane: Lane) -> list[DeliveryRow]:
         """Return the unsettled deliveries whose state differs from the one last sent."""
-        sequences = [sequence for webhook_id, sequence in self._unsettled if webhook_id == lane.webhook_id]
+        sequences = [sequence for key, sequence in self._unsettled if key == lane.key]
         if not sequences:
             return []
-        rows = await DELIVERIES.all(self._db, lane.store_id, lane.webhook_id, sequences)
-        return [row for row in rows if self._unsettled[lane.webhook_id, row.sequence] != _state(row)]
+        rows = await DELIVERIES.all(db, lane.store_id, lane.webhook_id, sequences)
+        return [row for row in rows if self._unsettled[lane.key, row.sequence] != _state(row)]
 
     def _entry(self, store: InstalledStore, lane: Lane, row: DeliveryRow, numbers: dict[int, int]) -> TailEntry:
-        key = (lane.webhook_id, row.sequence)
+        key = (lane.key, row.sequence)
         unsettled = row.status in ("pending", "retrying")
         if unsettled:
             self._unsettled[key] = _state(row)
@@ -147,7 +164,7 @@ class Tail:
         last = msgspec.json.decode(row.last_attempt, type=LastAttempt) if row.last_attempt else None
         number = numbers.get(row.resource_id) if row.resource_type == "order" else None
         return TailEntry(
-            id=f"{lane.webhook_id}-{row.sequence}",
+            id=f"{lane.store_id}-{lane.webhook_id}-{row.sequence}",
             url=f"{APPS}/{self._visit.app.id}/webhooks/{store.handle}/{lane.webhook_id}/deliveries/{row.sequence}",
             at=row.created_at,
             event=row.event_type,

@@ -23,10 +23,10 @@ _MAX_OPERATIONS, _MAX_STORES = 12, 12
 @pages.page("/apps/{app_id:int}/usage", nav="list_apps")
 async def app_usage(visit: Visit) -> View:
     days = next((each for each in RANGES if str(each) == visit.query("days")), _DEFAULT_RANGE)
-    stores = await stores_called(visit.db, visit.app.id)
+    stores = await stores_called(visit.everywhere, visit.app.id)
     store = _selected_store(visit, stores)
     usage, by_store = await _usage(visit, days, store.store_id if store else None)
-    installed = await INSTALLATIONS_OF_APP.all(visit.db, visit.app.id)
+    installed = await INSTALLATIONS_OF_APP.all(visit.everywhere, visit.app.id)
     context = {
         "ranges": RANGES,
         "days": days,
@@ -44,14 +44,15 @@ async def app_usage(visit: Visit) -> View:
 
 async def _usage(visit: Visit, days: int, store_id: int | None) -> tuple[UsageReport, list[StoreMetrics]]:
     """Return the usage of the last days, or of the last 24 hours, and that of each store."""
-    app_id = visit.app.id
+    app_id, everywhere = visit.app.id, visit.everywhere
+    db = everywhere if store_id is None else await everywhere.of_store(store_id)
     if days == 1:
-        usage = await usage_of_last_day(visit.db, app_id, store_id=store_id)
-        return usage, await usage_by_store(visit.db, app_id, *last_hours())
+        usage = await usage_of_last_day(db, app_id, store_id=store_id)
+        return usage, await usage_by_store(everywhere, app_id, *last_hours())
     last = datetime.now(UTC).date()
     first = last - timedelta(days=days - 1)
-    usage = await usage_report(visit.db, app_id, first, last, store_id=store_id)
-    return usage, await usage_by_store(visit.db, app_id, first, last)
+    usage = await usage_report(db, app_id, first, last, store_id=store_id)
+    return usage, await usage_by_store(everywhere, app_id, first, last)
 
 
 def usage_charts(metrics: Sequence[DayMetrics | HourMetrics], unit: str) -> list[Chart]:

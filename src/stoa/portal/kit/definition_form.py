@@ -18,6 +18,14 @@ _Text = Annotated[str, text("Enter at most 5,000 characters.", max_length=5000)]
 CHOICES = {"resources": RESOURCES, "types": TYPES}  # what the form offers
 
 
+class ShownDefinition(msgspec.Struct, frozen=True):
+    """A definition in a list, with its owner, and whether it is in force."""
+
+    definition: Definition
+    app: str | None = None  # None: the merchant, or the app whose page it is
+    in_force: bool = True
+
+
 class DefinitionForm(msgspec.Struct):
     resource: _Line = ""
     definition_key: _Line = ""

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -14,13 +15,13 @@ from starlette.routing import Route
 
 from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
-from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.announcements import current_announcements
 from stoa.accounts.contract import Right
 from stoa.accounts.ownership import owned_app, owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
 from stoa.db.errors import RETRYABLE, StoreElsewhere, Unavailable, cause, sqlstate
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
 from stoa.ids import new_id
@@ -48,6 +49,7 @@ _NOT_ALLOWED = {
     Right.OWN: ("Owners only", "Only an owner can do this. Nothing was changed."),
 }
 _MAX_ID = 2**63
+_CATCH_UP_S = 1.0  # how long a page waits for what a form changed
 _MIN_GZIP_BYTES = 1_000
 _YEAR_S = 365 * 24 * 60 * 60
 _PAGE_POLICY = (
@@ -95,9 +97,11 @@ class PageHandler:
         uploads: UploadSpace,
         committed: Callable[[Database], Callable[[int], None]] = lambda _: lambda _: None,
         shards: Shards | None = None,
+        collect: Callable[[Database], Awaitable[object]] | None = None,
     ) -> None:
         self._db = database
         self._shards = shards
+        self._collect = collect  # brings the messages of a shard to the directory
         self._settings = settings
         self._key = secret_key(settings)
         self._pages = pages
@@ -120,7 +124,7 @@ class PageHandler:
 
     def _endpoint(self, page: Page | None, form: Form | None) -> Callable[[Request], Awaitable[Response]]:
         async def respond(request: Request) -> Response:
-            visit = Visit(request, self._db, self._settings, self._key, new_id("req"))
+            visit = Visit(request, Everywhere(self._db, self._shards), self._settings, self._key, new_id("req"))
             # The address of a form shows its result, or else leads to the page of the form.
             target = form if request.method == "POST" else page or (form.page if form else None)
             try:
@@ -221,15 +225,22 @@ class PageHandler:
             if store is None:
                 raise not_found()
             visit.store = store
-            if self._db.fenced and self._shards is not None and (isinstance(target, Page) or target.in_shard):
-                await self._open_shard(visit, self._shards)
+            if isinstance(target, Page) or target.in_shard:
+                await self._open_shard(
+                    visit, follows_form=isinstance(target, Form) or bool(visit.cookies.read("notice"))
+                )
 
-    async def _open_shard(self, visit: Visit, shards: Shards) -> None:
-        """Serve the pages of a store from its shard. The directory has checked the account's role; the shard has the figures."""
-        found = await STORE_BY_HANDLE.one(self._db, visit.store.handle)
-        visit.db = await shards.database(found.shard)
+    async def _open_shard(self, visit: Visit, *, follows_form: bool) -> None:
+        """Serve the pages of a store from its shard, which has its figures. After a form, they show what the form changed."""
+        if self._shards is None or not hasattr(visit, "store") or not visit.store.shard:
+            return
+        visit.db = await self._shards.database(visit.store.shard)
+        if follows_form:
+            with suppress(Unavailable):  # while replication is interrupted, the page is older
+                await self._shards.catch_up(visit.store.shard, _CATCH_UP_S)
         store = await owned_store(visit.db, visit.me.account_id, visit.store.handle)
-        visit.store = msgspec.structs.replace(store, role=visit.store.role) if store is not None else visit.store
+        figures = {"installations": store.installations} if store is not None else {}
+        visit.store = msgspec.structs.replace(visit.store, **figures)
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
         """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
@@ -240,6 +251,8 @@ class PageHandler:
             result = await (form.handler(visit, fields) if has_fields else form.handler(visit))
             for store_id in visit.changed_stores:
                 self._committed(visit.db)(store_id)
+            if visit.db is not self._db:
+                await self._hand_over(visit.db)
             return await self._kept(visit, result, form.page) if isinstance(result, View) else result
         except FormError as error:
             faults, status = error.faults, error.status
@@ -257,11 +270,20 @@ class PageHandler:
             retry = {"Retry-After": str(retry_in_s)} if retry_in_s else {}
             return JSONResponse({"faults": faults}, status, headers=retry)
         visit.submitted = SubmittedForm(visit.request.scope["path"], redisplayed(form.fields, values), faults)
+        await self._open_shard(visit, follows_form=False)
         shown = await form.page.handler(visit)
         if isinstance(shown, View):
             shown.status = status
             return self._response(visit, shown, form.page, retry_in_s=retry_in_s)
         return shown
+
+    async def _hand_over(self, shard: Database) -> None:
+        """Bring what a form caused in the directory there, before its page shows it. If that fails, a worker does it."""
+        try:
+            if self._collect is not None:
+                await self._collect(shard)
+        except Exception as error:  # noqa: BLE001 - the form is carried out
+            structlog.get_logger().warning("messages to the directory wait", **cause(error))
 
     def _response(self, visit: Visit, result: PageResponse, page: Page | None, *, retry_in_s: int = 0) -> Response:
         if isinstance(result, Redirect):

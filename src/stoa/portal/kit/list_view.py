@@ -220,6 +220,14 @@ def before(visit: Visit) -> int:
     return int(value) if value.isascii() and value.isdigit() and 0 < len(value) < 19 else NEWEST_NUMBER
 
 
+def before_pair(visit: Visit) -> tuple[int, int]:
+    """Return the number and the store below which a list over all stores continues, as in `before=12-7`."""
+    number, _, store_id = visit.query("before").partition("-")
+    if not all(each.isascii() and each.isdigit() and len(each) < 19 for each in (number, store_id)):
+        return NEWEST_NUMBER, NEWEST_NUMBER
+    return int(number), int(store_id)
+
+
 def moment(value: str) -> datetime | None:
     """Parse the value of a datetime-local filter as UTC; None if it is missing or invalid."""
     try:

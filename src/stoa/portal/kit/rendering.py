@@ -1,7 +1,7 @@
 """Renders views with Jinja: all output is escaped, and undefined names are errors."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Any
@@ -92,6 +92,7 @@ class Renderer:
             "navigation": self._navigation(visit),
             "asset": _asset,
             "token_field": TOKEN,
+            "missing_shards": missing_shards,
         }
         templates = _environment()
         shared["ui"] = templates.get_template("components.html").make_module(shared)
@@ -126,6 +127,16 @@ def _scope_groups() -> list[tuple[str, list[str]]]:
         (_GROUPS.get(resource, resource), [scope for scope in SCOPES if scope.startswith(f"{resource}:")])
         for resource in resources
     ]
+
+
+def missing_shards(away: Collection[str]) -> str:
+    """Which shards did not answer, and what that means for the page."""
+    names, one = ", ".join(sorted(away)), len(away) == 1
+    verb, whose = ("does", "its") if one else ("do", "their")
+    return (
+        f"{'Shard' if one else 'Shards'} {names} {verb} not answer. This page lacks {whose} stores, "
+        "and figures are without them. Reload it later."
+    )
 
 
 def _asset(name: str) -> str:

@@ -55,7 +55,7 @@ async def stores_called(db: Executor, app_id: int) -> list[StoreMetrics]:
 
 async def requests_of(visit: Visit, app_id: int) -> dict[str, Any]:
     """Return a page of the log with the filters of the URL, as the template `request_log.html` shows it."""
-    stores = await stores_called(visit.db, app_id)
+    stores = await stores_called(visit.everywhere, app_id)
     known = {each.handle: each.store_id for each in stores}
     given = {
         name: visit.query(name).strip() for name in ("status", "store", "operation", "request_id", "since", "until")
@@ -80,7 +80,7 @@ async def requests_of(visit: Visit, app_id: int) -> dict[str, Any]:
         operation="" if operation == UNKNOWN else operation,
         request_id=filters.get("request_id", ""),
     )
-    rows = await logged_requests(visit.db, app_id, where, PAGE_SIZE + 1)
+    rows = await logged_requests(visit.everywhere, app_id, where, PAGE_SIZE + 1)
     more = len(rows) > PAGE_SIZE
     rows = rows[:PAGE_SIZE]
     return {
@@ -101,7 +101,7 @@ async def requests_of(visit: Visit, app_id: int) -> dict[str, Any]:
 
 async def request_of(visit: Visit, app_id: int) -> dict[str, Any]:
     """Return the request in the path, if it is one of this app."""
-    logged = await REQUEST.maybe(visit.db, app_id, visit.path_param("logged_id"))
+    logged = await REQUEST.maybe(visit.everywhere, app_id, visit.path_param("logged_id"))
     if logged is None:
         raise not_found()
     return {

@@ -10,8 +10,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.requests import Request
 
 from stoa.access.operator import Operator
+from stoa.access.queries import STORE_BY_HANDLE
 from stoa.accounts.contract import RIGHTS, CurrentAnnouncement, OwnedApp, OwnedStore, Right, SessionAccount
 from stoa.accounts.devices import device_token
+from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.portal.kit.cookies import Cookies
 from stoa.portal.kit.csrf import form_token
@@ -35,10 +37,13 @@ class Visit:
     app: OwnedApp
     store: OwnedStore
 
-    def __init__(self, request: Request, db: Database, settings: Settings, key: Keys, request_id: str) -> None:
+    def __init__(
+        self, request: Request, everywhere: Everywhere, settings: Settings, key: Keys, request_id: str
+    ) -> None:
         self.request = request
-        self.directory = db  # for what belongs to the account
-        self.db = db  # the database of the store in the path, if there is one
+        self.everywhere = everywhere  # for what many stores have
+        self.directory = everywhere.directory  # for what belongs to the account
+        self.db = everywhere.directory  # the database of the store in the path, if there is one
         self.settings = settings
         self.request_id = request_id
         self.cookies = Cookies(request, settings)
@@ -75,7 +80,7 @@ class Visit:
     def by(self) -> Operator:
         """The actor for operations of access and accounts; audit logs name it by account number."""
         actor = f"account:{self.account.account_id}" if self.account else "visitor"
-        return Operator(self.db, self.settings, actor=actor, request_id=self.request_id)
+        return Operator(self.db, self.settings, actor=actor, request_id=self.request_id, everywhere=self.everywhere)
 
     @property
     def origin(self) -> str:
@@ -118,11 +123,18 @@ class Visit:
         theme = self.cookies.read("theme")
         return theme if theme in THEMES else THEMES[0]
 
-    def at(self, store: OwnedStore) -> "Visit":
+    def at(self, store: OwnedStore, db: Database) -> "Visit":
         """The same request at a store that the path does not name, and on which the account has a role."""
         there = copy(self)
-        there.store = store
+        there.store, there.db = store, db
         return there
+
+    async def open(self, handle: str) -> None:
+        """Read from the database of a store that an app or an operator names; if there is none, nothing changes."""
+        if not self.directory.fenced:
+            return
+        found = await STORE_BY_HANDLE.maybe(self.directory, handle)
+        self.db = self.directory if found is None else await self.everywhere.database(found.shard)
 
     def path_param(self, name: str) -> Any:
         return self.request.path_params[name]

@@ -1,6 +1,6 @@
 """Pages for operators: all stores, apps and accounts, and the health of the service."""
 
-from stoa.portal.operators import announcements, audit, directory, health, load, outbox, requests
+from stoa.portal.operators import announcements, audit, directory, health, load, outbox, requests, shards
 
 PAGES = (
     directory.pages,
@@ -9,5 +9,6 @@ PAGES = (
     health.pages,
     outbox.pages,
     load.pages,
+    shards.pages,
     announcements.pages,
 )

@@ -52,7 +52,7 @@ class Search(msgspec.Struct):
 async def operator_audit(visit: Visit) -> View:
     search = await _search(visit)
     log = await (_everywhere(visit, search) if search.everywhere else _of_chain(visit, search))
-    actions = [(each, action_title(each)) for each in await audit.ALL_ACTIONS.all(visit.db)]
+    actions = [(each, action_title(each)) for each in await audit.ALL_ACTIONS.all(visit.everywhere)]
     context = {"actions": actions, "fault": search.fault, "everywhere": search.everywhere}
     return View("operators/audit.html", {**log, **context})
 
@@ -61,7 +61,7 @@ async def operator_audit(visit: Visit) -> View:
 async def export_audit(visit: Visit) -> StreamingResponse:
     """Stream all entries that the filters find, after the log has the name of the operator."""
     search = await _search(visit)
-    async with visit.db.transaction() as db:
+    async with visit.directory.transaction() as db:
         await visit.by.record(db, audit.SERVICE, "audit.exported", "audit:log", filters=sorted(search.filters))
     return csv_response("audit-log", _COLUMNS, _exported(visit, search))
 
@@ -80,9 +80,10 @@ async def _search(visit: Visit) -> Search:
         except NoSuchApp:
             app, fault = _NOBODY, "No app has this ID."
     if "store" in filters:
-        handle = filters["store"]
+        handle = filters["store"] if is_handle(filters["store"]) else ""
+        await visit.open(handle)
         try:
-            chain = (await find_store(visit.db, handle if is_handle(handle) else "")).id
+            chain = (await find_store(visit.db, handle)).id
         except NoSuchStore:
             actor, fault = _NOBODY, "No store has this handle."
     if not app and actor != _NOBODY:  # what a person did, and what was done to them
@@ -103,7 +104,7 @@ async def _everywhere(visit: Visit, search: Search) -> dict[str, Any]:
     """Return one page of the entries of all logs. Pages follow each other by time; the logs are not verified here."""
     number = before(visit)
     end = _EPOCH + timedelta(microseconds=number) if number < _LATEST_US else _LAST_DAY
-    found = await audit.found_everywhere(visit.db, search.where, end, PAGE_SIZE + 1)
+    found = await audit.found_everywhere(visit.everywhere, search.where, end, PAGE_SIZE + 1)
     more = len(found) > PAGE_SIZE
     found = found[:PAGE_SIZE]
     entries = await shown_entries(visit, found)
@@ -147,7 +148,7 @@ async def _exported(visit: Visit, search: Search) -> AsyncIterator[Sequence[Sequ
     shown: set[tuple[str, int]] = set()  # entries at the moment with which the page before ended
     while True:
         if search.everywhere:
-            found = await audit.found_everywhere(visit.db, search.where, end, _EXPORTED_AT_ONCE)
+            found = await audit.found_everywhere(visit.everywhere, search.where, end, _EXPORTED_AT_ONCE)
             rows = [(each.store, each) for each in found if (each.store, each.position) not in shown]
         else:
             rows = [

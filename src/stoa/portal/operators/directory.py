@@ -8,7 +8,7 @@ from stoa.access import apps, stores
 from stoa.access.addresses import is_handle
 from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
-from stoa.access.operator import find_app, find_store
+from stoa.access.operator import find_app, known_store
 from stoa.accounts import registration, reset_requests
 from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.accounts.ownership import owned_apps, owned_stores
@@ -44,7 +44,7 @@ async def _search(visit: Visit, query: Query[Any], statuses: tuple[str, ...]) ->
     """Return one page of search results, newest first, and the number at which the next page starts."""
     term, status = visit.query("q").strip(), visit.query("status")
     status = status if status in statuses else ""
-    rows = await query.all(visit.db, before(visit), term.lower(), status, PAGE_SIZE + 1)
+    rows = await query.all(visit.everywhere, before(visit), term.lower(), status, PAGE_SIZE + 1)
     next_number = rows[PAGE_SIZE - 1].id if rows[PAGE_SIZE:] else 0
     return {"rows": rows[:PAGE_SIZE], "next": next_number, "q": term, "status": status, "statuses": statuses}
 
@@ -59,6 +59,7 @@ async def operator_stores(visit: Visit) -> View:
 
 @pages.page("/operators/stores/{store}", audience=Audience.OPERATOR, nav="operator_stores")
 async def operator_store(visit: Visit) -> View:
+    await visit.open(visit.path_param("store"))
     store = await _store(visit)
     context = {
         "store": store,
@@ -83,7 +84,7 @@ async def resume_store(visit: Visit) -> Redirect:
 async def _store(visit: Visit) -> StoreRow:
     handle: str = visit.path_param("store")
     try:
-        return await find_store(visit.db, handle if is_handle(handle) else "")
+        return await known_store(visit.db, handle if is_handle(handle) else "")
     except NoSuchStore:
         raise not_found() from None
 
@@ -117,7 +118,7 @@ async def resume_app(visit: Visit) -> Redirect:
 async def found_app(visit: Visit) -> App:
     """Return the app in the path of an operator page."""
     try:
-        return await find_app(visit.db, str(visit.path_param("app")))
+        return await find_app(visit.everywhere, str(visit.path_param("app")))
     except NoSuchApp:
         raise not_found() from None
 

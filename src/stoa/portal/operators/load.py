@@ -9,7 +9,7 @@ from stoa.portal.kit.charts import Chart, Series
 from stoa.portal.kit.pages import Audience, Pages, View
 from stoa.portal.kit.traffic_charts import error_chart, latency_chart, request_chart
 from stoa.portal.kit.visit import Visit
-from stoa.usage.load import LOAD, Load
+from stoa.usage.load import Load, load_of
 
 pages = Pages()
 _MEGABYTE = 1_000_000
@@ -35,7 +35,7 @@ RANGES = (
 @pages.page("/operators/load", audience=Audience.OPERATOR)
 async def operator_load(visit: Visit) -> View:
     chosen = next((each for each in RANGES if each.name == visit.query("range")), RANGES[0])
-    load = await LOAD.all(visit.db, chosen.sample_minutes, chosen.shown_minutes, chosen.hours)
+    load = await load_of(visit.everywhere, chosen.sample_minutes, chosen.shown_minutes, chosen.hours)
     context = {
         "ranges": RANGES,
         "range": chosen,

@@ -5,6 +5,7 @@ from datetime import date, datetime
 import msgspec
 
 from stoa.accounts.queries import ROLE_ON_APP, ROLE_ON_STORE
+from stoa.db.fan_out import FanOut, figures
 from stoa.db.query import Query
 
 _OPERATOR = "operators see every store, app and account"
@@ -51,9 +52,10 @@ class StoreResult(msgspec.Struct):
     development: bool
     apps: int
     created_at: datetime
+    shard: str
 
 
-STORES = Query(
+STORES = FanOut(
     StoreResult,
     f"""WITH found AS MATERIALIZED (
             SELECT s.* FROM stores s
@@ -62,15 +64,15 @@ STORES = Query(
              ORDER BY s.id DESC LIMIT $4),
         installed AS MATERIALIZED (
             SELECT i.store_id, count(*) AS apps FROM installations i
-             WHERE i.store_id IN (SELECT f.id FROM found f) GROUP BY i.store_id)
+             WHERE i.store_id IN (SELECT f.id FROM found f) AND i.store_id <> ALL ($5::bigint[]) GROUP BY i.store_id)
         SELECT s.id, s.handle, s.name, s.currency,
                CASE WHEN c.store_id IS NULL THEN s.status ELSE 'closed' END AS status,
                EXISTS (SELECT 1 FROM account_stores o WHERE o.store_id = s.id AND o.development) AS development,
-               coalesce(i.apps, 0) AS apps, s.created_at
+               coalesce(i.apps, 0) AS apps, s.created_at, s.shard
           FROM found s LEFT JOIN installed i ON i.store_id = s.id LEFT JOIN store_closures c ON c.store_id = s.id
          ORDER BY s.id DESC""",
+    figures("apps"),
     unbound=_OPERATOR,
-    over="shards",
 )
 
 
@@ -84,7 +86,7 @@ class AppResult(msgspec.Struct):
     created_at: datetime
 
 
-APPS = Query(
+APPS = FanOut(
     AppResult,
     f"""WITH found AS MATERIALIZED (
             SELECT a.* FROM apps a
@@ -92,14 +94,14 @@ APPS = Query(
              ORDER BY a.id DESC LIMIT $4),
         installed AS MATERIALIZED (
             SELECT i.app_id, count(*) AS stores FROM installations i
-             WHERE i.app_id IN (SELECT f.id FROM found f) GROUP BY i.app_id)
+             WHERE i.app_id IN (SELECT f.id FROM found f) AND i.store_id <> ALL ($5::bigint[]) GROUP BY i.app_id)
         SELECT a.id, a.client_id, a.name, a.status,
                (SELECT p.email FROM account_apps o JOIN accounts p ON p.id = o.account_id
                  WHERE o.app_id = a.id AND o.role = 'owner' ORDER BY p.id LIMIT 1) AS owner,
                coalesce(i.stores, 0) AS stores, a.created_at
           FROM found a LEFT JOIN installed i ON i.app_id = a.id ORDER BY a.id DESC""",
+    figures("stores"),
     unbound=_OPERATOR,
-    over="shards",
 )
 
 
@@ -208,5 +210,5 @@ OVERDUE_CHORES = Query(
               SELECT report_expires_at AS at FROM imports
                WHERE NOT expired AND report_expires_at < now() LIMIT 10000) t""",
     unbound=_SERVICE,
-    over="shards",
+    over="shard",
 )

@@ -12,6 +12,7 @@ from stoa.portal.kit.list_view import list_view
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.order_forms import Line
+from stoa.portal.stores.picture_upload import take_upload
 from stoa.portal.stores.products import PRODUCT_LIST
 from stoa.products import collection_changes as changes
 from stoa.products.collection_changes import Collection, Details
@@ -90,9 +91,10 @@ async def store_collection(visit: Visit) -> View:
     return View("stores/collection.html", context)
 
 
-@pages.form("/stores/{handle}/collections/{collection}", on=store_collection, in_shard=True)
+@pages.form("/stores/{handle}/collections/{collection}", on=store_collection, upload=True, in_shard=True)
 async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
     collection = await _collection(visit)
+    uploaded = await take_upload(visit)
     numbers = [number for number in form.rule_fields if number in form.rule_values]
     try:
         await changes.update_collection(
@@ -102,7 +104,7 @@ async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
             version=form.version,
             title=form.title,
             description=form.description,
-            picture=form.picture,
+            picture=uploaded.url if uploaded else form.picture,
             match=form.match,
             rules=[(form.rule_fields[number], form.rule_values[number]) for number in numbers],
         )

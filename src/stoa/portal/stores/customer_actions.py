@@ -21,6 +21,7 @@ from stoa.portal.kit.forms import OnceForm
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.customers import find_customer, pages
+from stoa.portal.stores.metadata_forms import NewMetadata, definitions_for
 from stoa.portal.stores.order_forms import Line, Text
 from stoa.portal.stores.writes import REPEATED, Change, VersionedForm, carry_out
 from stoa.rest.body import convert
@@ -34,7 +35,7 @@ ADDRESS = (
 _PROFILE = ("first_name", "last_name", "company", "email", "phone", "note")
 
 
-class ProfileForm(OnceForm):
+class ProfileForm(NewMetadata):
     """Who a customer is; an empty field clears its value."""
 
     first_name: Line = ""
@@ -92,7 +93,7 @@ def address_fields(at: str, prefix: str = "address") -> dict[str, str]:
 
 @pages.page("/stores/{handle}/customers/new", nav="list_stores", right=Right.CHANGE)
 async def new_customer(visit: Visit) -> View:
-    return View("stores/new_customer.html")
+    return View("stores/new_customer.html", {"definitions": (await definitions_for(visit)).of("customer")})
 
 
 @pages.form("/stores/{handle}/customers/new", on=new_customer, in_shard=True)
@@ -103,12 +104,13 @@ async def add_customer(visit: Visit, form: NewCustomerForm) -> Redirect:
 
     async def work(call: Call) -> None:
         nonlocal url
-        created = await create_customer(call, convert(members, NewCustomer, digits=call.store.digits))
+        call.patch = {**members, **form.metadata_members(call.store.definitions, "customer")}
+        created = await create_customer(call, convert(call.patch, NewCustomer, digits=call.store.digits))
         customer_id = msgspec.json.decode(created.doc, type=Customer).id
         await visit.by.record(call.db, call.store_id, "customer.created", f"customer:{customer_id}")
         url = f"{url}/{customer_id}"
 
-    fields = {**{f"/{name}": name for name in (*_PROFILE, "tags")}, **address_fields("/addresses/0")}
+    fields = {f"/{name}": name for name in (*_PROFILE, "tags")} | address_fields("/addresses/0") | form.metadata_fields
     done = await carry_out(visit, form, Change("", "", fields), work)
     return Redirect(url, "The customer was created." if done else REPEATED, "good" if done else "warn")
 

@@ -100,7 +100,7 @@ async def change_customer_metadata(visit: Visit, form: MetadataForm) -> Redirect
     return Redirect(url, "Saved." if done else REPEATED, "good" if done else "warn")
 
 
-@pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer, right=Right.OWN)
+@pages.form("/stores/{handle}/customers/{customer_id:int}/forget", on=store_customer, right=Right.OWN, in_shard=True)
 async def forget_customer(visit: Visit, form: ForgetForm) -> Redirect:
     customer_id = visit.path_param("customer_id")
 

@@ -1,4 +1,5 @@
-"""The home page of a store: what waits for somebody, then sales by day and week, and the products that sell best."""
+"""The home page of a store: what waits for somebody, then sales by day and week, the latest orders, and the products that
+sell best."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -9,12 +10,12 @@ import msgspec
 
 from stoa import money
 from stoa.portal.kit.charts import Chart, Series, bars
-from stoa.portal.kit.list_view import store_of
+from stoa.portal.kit.list_view import find_rows, store_of
 from stoa.portal.kit.pages import ROOT, Pages, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores import home_queries
 from stoa.portal.stores.home_queries import MOST_COUNTED, MOST_PRODUCTS, MOST_SUMMED
-from stoa.portal.stores.orders import DUE, OPEN, SOLD, TO_SHIP
+from stoa.portal.stores.orders import DUE, OPEN, ORDER_LIST, ORDER_SORTS, SOLD, TO_SHIP
 
 pages = Pages()
 _WEEKS, _DAYS = 8, 30
@@ -40,7 +41,8 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """The sales from one day of the store's zone to another, both included."""
+    """The sales from one day of the store's zone to another, both included; `change` is the percentage by which they differ
+    from those of the week before."""
 
     label: str
     first: date
@@ -48,6 +50,7 @@ class Period(msgspec.Struct, frozen=True):
     orders: int
     total: Decimal
     url: str
+    change: int | None = None
 
 
 @pages.page("/stores/{handle}/home", nav="list_stores")
@@ -60,8 +63,8 @@ async def store_home(visit: Visit) -> View:
         "todos": await _todos(visit),
         "figures": [
             _period(visit, days[-1:], "Today"),
-            _period(visit, days[-2:-1], "Yesterday"),
-            _period(visit, days[-7:], "Last 7 days"),
+            _period(visit, days[-2:-1], "Yesterday", days[-9:-8]),
+            _period(visit, days[-7:], "Last 7 days", days[-14:-7]),
             _period(visit, recent, f"Last {_DAYS} days"),
         ],
         "by_week": by_week,
@@ -69,6 +72,7 @@ async def store_home(visit: Visit) -> View:
         "chart": _chart(visit, shown, by_week=by_week),
         "top": await home_queries.TOP_PRODUCTS.all(visit.db, visit.store.id, _midnight(visit, recent[0].day)),
         "top_days": _DAYS,
+        "latest": await find_rows(visit, ORDER_LIST, sort=ORDER_SORTS[0][0]),
         "missing": await _missing(visit),
     }
     return View("stores/home.html", context)
@@ -117,11 +121,13 @@ async def _sales(visit: Visit, today: date) -> list[Day]:
     return [Day(day, *sold.get(number, (0, 0))) for number, day in enumerate(days, start=1)]
 
 
-def _period(visit: Visit, days: Sequence[Day], label: str = "") -> Period:
+def _period(visit: Visit, days: Sequence[Day], label: str = "", before: Sequence[Day] = ()) -> Period:
     first, last = days[0].day, days[-1].day
-    total = Decimal(money.to_text(sum(each.total for each in days), store_of(visit).digits))
+    minor, earlier = sum(each.total for each in days), sum(each.total for each in before)
+    total = Decimal(money.to_text(minor, store_of(visit).digits))
     url = _list_url(visit, "orders", status=SOLD, since=first.isoformat(), until=last.isoformat())
-    return Period(label, first, last, sum(each.orders for each in days), total, url)
+    change = round(100 * (minor - earlier) / earlier) if earlier else None
+    return Period(label, first, last, sum(each.orders for each in days), total, url, change)
 
 
 def _chart(visit: Visit, shown: Sequence[Period], *, by_week: bool) -> Chart:

@@ -55,14 +55,31 @@ async def fix_import(visit: Visit) -> PageResponse:
     if not await correctable(visit, job):
         return Redirect(f"{imports_url(visit)}/{job.id}")
     header = header_of(job)
+    columns = [name for _, name in _columns(header)] if header else []
+    failed = await _failed_rows(visit, job, header)
     context: dict[str, Any] = {
         "job": job,
         "whole_file": wrote_nothing(options_of(job), job.status),
-        "columns": [name for _, name in _columns(header)] if header else [],
+        "columns": columns,
         "in_words": in_words,
-        **await _failed_rows(visit, job, header),
+        **_order(failed["rows"], len(columns)),
+        **failed,
     }
     return View("stores/fix_import.html", context)
+
+
+def _order(rows: list[ShownRow], columns: int) -> dict[str, Any]:
+    """The columns as a screen shows them: the first, which names the row, then those with wrong cells, then the others; and
+    the cell that gets the focus."""
+    wrong: list[tuple[int, int, int]] = []  # row, record and column
+    for row in rows:
+        for place in row.marked:
+            record, _, column = place.partition(".")
+            wrong.append((row.number, int(record), int(column)))
+    marked = {column for _, _, column in wrong}
+    order = sorted(range(columns), key=lambda column: (column > 0, column not in marked, column))
+    first = min(wrong, key=lambda each: (*each[:2], order.index(each[2])), default=None)
+    return {"order": order, "first_wrong": first}
 
 
 @pages.form("/stores/{handle}/imports/{import_id}/fix", on=fix_import, in_shard=True)

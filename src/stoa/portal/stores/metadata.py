@@ -6,22 +6,13 @@ import msgspec
 
 from stoa.access.grants import list_installations
 from stoa.access.queries import DEFINITIONS
-from stoa.portal.kit.definition_form import CHOICES, DefinitionForm, NamedDefinitionForm, carried_out
+from stoa.portal.kit.definition_form import CHOICES, DefinitionForm, NamedDefinitionForm, ShownDefinition, carried_out
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.rest.metadata import OwnDefinitions
-from stoa.rest.metadata_types import Definition
 from stoa.store_data.definitions import define, remove
 
 pages = Pages()
-
-
-class ShownDefinition(msgspec.Struct, frozen=True):
-    """A definition with its owner, and whether it is in force."""
-
-    definition: Definition
-    app: str | None  # None: the merchant
-    in_force: bool
 
 
 @pages.page("/stores/{handle}/metadata", nav="list_stores")

@@ -1,11 +1,14 @@
 """The forms of defined metadata on the pages of products, customers and orders."""
 
+from typing import Any
+
 import msgspec
 
 from stoa.access.queries import DEFINITIONS
 from stoa.portal.kit.forms import OnceForm
 from stoa.portal.kit.visit import Visit
 from stoa.rest.metadata import Definitions, definitions_in_force
+from stoa.rest.metadata_types import Resource
 
 
 class MetadataForm(OnceForm):
@@ -23,6 +26,21 @@ class MetadataForm(OnceForm):
     def fields(self, at: str) -> dict[str, str]:
         """The field of each pointer, for faults."""
         return {f"{at}/{key}": f"values[{key}]" for key in self.shown}
+
+
+class NewMetadata(OnceForm):
+    """A new resource with values of defined keys, as texts; `defined` are the keys that the page shows."""
+
+    defined: list[str] = msgspec.field(default_factory=list[str])
+    metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+
+    def metadata_members(self, definitions: Definitions, resource: Resource) -> dict[str, Any]:
+        return {"metadata": definitions.read(resource, self.metadata)} if self.metadata else {}
+
+    @property
+    def metadata_fields(self) -> dict[str, str]:
+        """The field of each pointer, for faults."""
+        return {f"/metadata/{key}": f"metadata[{key}]" for key in self.defined}
 
 
 async def definitions_for(visit: Visit) -> Definitions:

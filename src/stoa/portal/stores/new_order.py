@@ -17,12 +17,13 @@ from stoa.customers.contract import Customer
 from stoa.orders.bodies import NewOrder
 from stoa.orders.contract import Order, OrderAddress
 from stoa.orders.endpoints import create_order
-from stoa.portal.kit.forms import FormError, OnceForm
+from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import find_rows
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.customer_actions import address_fields, address_members
 from stoa.portal.stores.customers import CUSTOMER_LIST
+from stoa.portal.stores.metadata_forms import NewMetadata, definitions_for
 from stoa.portal.stores.order_forms import Line, Text
 from stoa.portal.stores.orders import locations_to_choose
 from stoa.portal.stores.products import PRODUCT_LIST, pictures_of
@@ -37,7 +38,7 @@ _CONTACT = ("email", "phone", "first_name", "last_name")
 _ADDRESS = frozenset(OrderAddress.__struct_fields__)
 
 
-class NewOrderForm(OnceForm):
+class NewOrderForm(NewMetadata):
     """The order as it is written so far. `then` is the button: show it, keep it as a draft, or place it."""
 
     then: Literal["show", "draft", "place"] = "show"
@@ -99,6 +100,7 @@ async def new_order(visit: Visit) -> View:
         "duplicates": [(each, await ORDER_NUMBER.maybe(visit.db, visit.store.id, each)) for each in duplicates],
         "locations": await locations_to_choose(visit),
         "chosen": visit.query("customer_id"),
+        "definitions": (await definitions_for(visit)).of("order"),
     }
     return View("stores/new_order.html", context)
 
@@ -115,8 +117,9 @@ async def write_order(visit: Visit, form: NewOrderForm) -> Redirect | Response:
     placed = Redirect(f"{ROOT}/stores/{visit.store.handle}/orders")
 
     async def work(call: Call) -> None:
-        call.patch, call.parameters = members, {"dry_run": True}
-        body = convert(members, NewOrder, digits=call.store.digits)
+        sent = {**members, **form.metadata_members(call.store.definitions, "order")}
+        call.patch, call.parameters = sent, {"dry_run": True}
+        body = convert(sent, NewOrder, digits=call.store.digits)
         trial = await create_order(call, body)
         preview = _preview(trial)
         if shows or (form.then == "place" and str(preview.order.total) != form.shown_amount):
@@ -128,7 +131,7 @@ async def write_order(visit: Visit, form: NewOrderForm) -> Redirect | Response:
         placed.to, placed.notice = f"{placed.to}/{created.id}", f"Order #{created.number} {done}."
 
     try:
-        if not await carry_out(visit, form, Change("", "", fields), work):
+        if not await carry_out(visit, form, Change("", "", fields | form.metadata_fields), work):
             return Redirect(placed.to, REPEATED, "warn")
     except _NotPlaced as shown:
         if visit.wants_json:

@@ -54,7 +54,11 @@ class StockForm(OnceForm):
 
 @pages.page("/stores/{handle}/products/new", nav="list_stores", right=Right.CHANGE)
 async def new_product(visit: Visit) -> View:
-    context = {**await _choices(visit), "product": None, "new_rows": [f"new{n}" for n in range(1, _NEW_VARIANTS + 1)]}
+    context = {
+        **await _choices(visit),
+        "product": None,
+        "new_rows": [f"new{n}" for n in range(1, _NEW_VARIANTS + 1)],
+    }
     return View("stores/new_product.html", context)
 
 
@@ -64,14 +68,15 @@ async def add_product(visit: Visit, form: ProductForm) -> Redirect:
 
     async def work(call: Call) -> Any:
         nonlocal created
-        call.patch = body
-        answer = await create_product(call, convert(body, NewProduct, digits=call.store.digits))
+        _read_metadata(call, body)
+        call.patch = {**body, **form.metadata_members(call.store.definitions, "product")}
+        answer = await create_product(call, convert(call.patch, NewProduct, digits=call.store.digits))
         created = msgspec.json.decode(answer.doc, type=Product).id
         await visit.by.record(call.db, call.store_id, "product.created", f"product:{created}")
         return answer
 
     url = f"{ROOT}/stores/{visit.store.handle}/products"
-    if not await carry_out(visit, form, Change("", "product", fields_of(form)), work):
+    if not await carry_out(visit, form, Change("", "product", fields_of(form) | form.metadata_fields), work):
         return Redirect(url, REPEATED, "warn")
     return Redirect(f"{url}/{created}", "The product was created.")
 
@@ -86,7 +91,6 @@ async def edit_product(visit: Visit) -> View:
     context: dict[str, Any] = {
         **await _choices(visit),
         "product": product,
-        "definitions": (await definitions_for(visit)).of("product"),
         "seen": digest(product),
         "variants": variants,
         "new_rows": ["new1", "new2"],
@@ -113,7 +117,9 @@ async def change_product(visit: Visit, form: ProductForm) -> Redirect:
         # A sale is a new version too, but does not concern this form.
         if digest(before) != form.seen:
             raise VersionConflict
-        body = {"items": [{"op": "update", "id": product_id, "data": body_of(form, before)}]}
+        data = body_of(form, before)
+        _read_metadata(call, data)
+        body = {"items": [{"op": "update", "id": product_id, "data": data}]}
         changed = await batch_products(call, convert(body, ProductBatch, digits=call.store.digits))
         if levels := stock_of(form, DEFAULT_LOCATION):
             await _set_stock(call, levels)
@@ -122,6 +128,13 @@ async def change_product(visit: Visit, form: ProductForm) -> Redirect:
 
     done = await carry_out(visit, form, Change("product.changed", f"product:{product_id}", fields), work)
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
+
+
+def _read_metadata(call: Call, body: dict[str, Any]) -> None:
+    """Give the metadata of variants, which are texts in a form, the types of their definitions."""
+    for variant in body.get("variants", ()):
+        if "metadata" in variant:
+            variant["metadata"] = call.store.definitions.read("variant", variant["metadata"])
 
 
 async def _set_stock(call: Call, levels: list[dict[str, Any]]) -> None:
@@ -186,7 +199,10 @@ async def change_stock(visit: Visit, form: StockForm) -> Redirect:
 async def _choices(visit: Visit) -> dict[str, Any]:
     """What the form of a product offers."""
     titles = msgspec.json.decode(await TITLES.one(visit.db, visit.store.id), type=dict[str, str])
+    definitions = await definitions_for(visit)
     return {
+        "definitions": definitions.of("product"),
+        "required_of_variants": [each for each in definitions.of("variant") if each.requires_now()],
         "collections": titles if len(titles) <= MOST_COLLECTIONS else None,
         "longest_description": LONGEST_DESCRIPTION,
     }

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from stoa.portal.kit.forms import OnceForm, text
+from stoa.portal.kit.forms import text
+from stoa.portal.stores.metadata_forms import NewMetadata
 from stoa.portal.stores.order_forms import Line
 from stoa.portal.stores.writes import whole
 from stoa.products.contract import Product, Variant
@@ -26,7 +27,7 @@ _GROUPED = re.compile(r"(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?|(\d{1,3}(?:\.\d{3})+)(?
 _CHOICE = {"yes": True, "no": False}
 
 
-class ProductForm(OnceForm):
+class ProductForm(NewMetadata):
     """A product. The cells of the grid are named by the ids of variants, or `new1`, `new2` ... for new ones."""
 
     seen: Line = ""
@@ -58,6 +59,7 @@ class ProductForm(OnceForm):
     option1: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     option2: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     option3: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    variant_metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by row and key: `new1.origin`
 
     def rows(self) -> list[str]:
         """The rows that describe a variant: all that exist, and new ones with a value in any cell."""
@@ -73,6 +75,10 @@ class ProductForm(OnceForm):
         """The option values of a row, by the names of the options."""
         cells = dict(zip(OPTIONS, (self.option1, self.option2, self.option3), strict=True))
         return {name: cells[n][row] for n, name in self.option_names.items() if n in cells and row in cells[n]}
+
+    def metadata_of(self, row: str) -> dict[str, str]:
+        cells = ((name.partition("."), value) for name, value in self.variant_metadata.items())
+        return {key: value for (of, _, key), value in cells if of == row}
 
 
 def body_of(form: ProductForm, before: Product | None = None) -> dict[str, Any]:
@@ -126,6 +132,7 @@ def _variant(form: ProductForm, row: str) -> dict[str, Any]:
         "requires_shipping": _CHOICE.get(form.shipping.get(row, "")),
         "taxable": _CHOICE.get(form.taxed.get(row, "")),
         **({"option_values": values} if (values := form.values(row)) else {}),
+        **({"metadata": metadata} if (metadata := form.metadata_of(row)) else {}),
         **({"stock": {"on_hand": whole(form.stocks[row])}} if new and row in form.stocks else {}),
     }
 
@@ -161,6 +168,9 @@ def fields_of(form: ProductForm, at: str = "") -> dict[str, str]:
     for n, row in enumerate(form.rows()):
         found[f"{at}/variants/{n}"] = f"skus[{row}]"
         found |= {f"{at}/variants/{n}/{member}": f"{field}[{row}]" for member, field in cells.items()}
+        found |= {
+            f"{at}/variants/{n}/metadata/{key}": f"variant_metadata[{row}.{key}]" for key in form.metadata_of(row)
+        }
     return found
 
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import msgspec
 
-from stoa.media.contract import MOST_PICTURE_BYTES, DecoderBusy, PictureRefused
-from stoa.media.files import media_of
 from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.pages import ROOT, Redirect
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.order_forms import Line
+from stoa.portal.stores.picture_upload import take_upload
 from stoa.portal.stores.product_actions import pages
 from stoa.portal.stores.products import find_product, store_product
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
@@ -40,22 +39,12 @@ class PicturesForm(OnceForm):
 
 @pages.form("/stores/{handle}/products/{product_id:int}/pictures", on=store_product, upload=True, in_shard=True)
 async def add_picture(visit: Visit, form: PictureForm) -> Redirect:
-    upload = visit.upload
-    if upload is None or upload.empty:
+    await find_product(visit.db, visit)
+    picture = await take_upload(visit)
+    if picture is None:
         if not form.source_url:
             raise FormError(file="Select a file, or enter an address.")
         return await _change(visit, form, {"source_url": form.source_url, "alt": form.alt or None}, "source_url")
-    if upload.file.size > MOST_PICTURE_BYTES:
-        raise FormError(file="The file has more than 8 MB.")
-    media = media_of(visit.settings)
-    try:
-        decoded = await media.decoder.decode(upload.path.read_bytes())
-    except PictureRefused as refusal:
-        raise FormError(file=f"The file {refusal}.") from None
-    except DecoderBusy:
-        raise FormError({"": "Too many pictures are being decoded. Try again in a moment."}, status=503) from None
-    await find_product(visit.db, visit)
-    picture = await media.keep(visit.db.autocommit, visit.store.id, decoded)
     return await _change(visit, form, {"url": picture.url, "alt": form.alt or None}, "file", {picture.url: picture})
 
 

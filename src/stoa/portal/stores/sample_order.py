@@ -33,7 +33,7 @@ BUYERS = Query(
 )
 
 
-@pages.form("/stores/{handle}/sample-order", on=store_home)
+@pages.form("/stores/{handle}/sample-order", on=store_home, in_shard=True)
 async def place_sample_order(visit: Visit, form: OnceForm) -> Redirect:
     """Place the order, and return to the overview, which shows its webhooks and why nothing was placed."""
     if not visit.has_samples(visit.store):

@@ -102,7 +102,13 @@ async def keep(visit: Visit) -> Redirect:
     return _back(visit, "The deletion is cancelled. The store is still closed.")
 
 
-@pages.form("/stores/{handle}/development/reset", on=store_settings, right=Right.OWN, name="reset_development_store")
+@pages.form(
+    "/stores/{handle}/development/reset",
+    on=store_settings,
+    right=Right.OWN,
+    name="reset_development_store",
+    in_shard=True,
+)
 async def reset(visit: Visit, form: ConfirmedForm) -> Redirect:
     if not visit.store.development:
         raise not_found()

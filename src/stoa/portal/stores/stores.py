@@ -53,11 +53,13 @@ class ScopesForm(msgspec.Struct):
 async def list_stores(visit: Visit) -> View:
     term = visit.query("q").strip()
     stores = await ownership.owned_stores(visit.by, visit.me.account_id, term.lower())
-    failing = {each.store: each for each in await FIRST_FAILING_OF_STORES.all(visit.db, [each.id for each in stores])}
+    failing = {
+        each.store: each for each in await FIRST_FAILING_OF_STORES.all(visit.everywhere, [each.id for each in stores])
+    }
     # What needs attention is on the first page.
     stores.sort(key=lambda each: (each.handle not in failing, not each.requests))
     shown = paginate(visit, stores, "page", PAGE_SIZE, {"q": term} if term else {})
-    activity = await reports.activity(visit.db, REQUESTS_OF_STORES, [each.id for each in shown.items])
+    activity = await reports.activity(visit.everywhere, REQUESTS_OF_STORES, [each.id for each in shown.items])
     return View("stores/list.html", {"stores": shown, "failing": failing, "activity": activity, "q": term})
 
 
@@ -117,7 +119,7 @@ async def store_page(visit: Visit) -> View:
     return View("stores/overview.html", context)
 
 
-@pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page)
+@pages.form("/stores/{handle}/requests/{requesting_id:int}/approve", on=store_page, in_shard=True)
 async def approve_request(visit: Visit, form: ScopesForm) -> Redirect:
     if not form.scopes:
         raise FormError({"": "Select at least one scope, or refuse the request."})
@@ -140,7 +142,7 @@ async def refuse_request(visit: Visit) -> Redirect:
     return Redirect(f"{STORES}/{visit.store.handle}", "Request refused.")
 
 
-@pages.form("/stores/{handle}/removed/{removed_id:int}", on=store_page)
+@pages.form("/stores/{handle}/removed/{removed_id:int}", on=store_page, in_shard=True)
 async def reinstall_app(visit: Visit, form: ScopesForm) -> Redirect:
     if not form.scopes:
         raise FormError({"": "Select at least one scope."})

@@ -3,6 +3,9 @@
 -- variants that existed before; an initial movement, such as the first stock of a new variant, causes none. If products of
 -- several requests are stored together, each has its own actor and request id.
 --
+-- A writer that has not read the rules of collections assumes that the store has none (`unruled`). If it has, nothing is stored and
+-- the ids are null.
+--
 -- `id = ANY (...)` with each join limits it to the rows of this call. Without it, a plan that was cached while the table was
 -- small would read the whole store.
 CREATE FUNCTION save_products(
@@ -13,6 +16,9 @@ CREATE FUNCTION save_products(
 DECLARE
     actors           text[];  -- of each product
     requests         text[];  -- likewise
+    unruled          boolean;
+    of_old_release   boolean;
+    with_collections boolean;
     new_products     bigint;
     deleted_products bigint;
     new_variants     bigint;
@@ -22,9 +28,20 @@ DECLARE
 BEGIN
     SELECT array_agg(coalesce(t.id, nextval('product_ids'))), count(*) FILTER (WHERE t.id IS NULL),
            count(*) FILTER (WHERE t.deleted), array_agg(coalesce(t.actor, in_actor)),
-           array_agg(coalesce(t.request_id, in_request_id))
-      INTO product_ids, new_products, deleted_products, actors, requests
-      FROM json_to_recordset(in_products) AS t (id bigint, deleted boolean, actor text, request_id text);
+           array_agg(coalesce(t.request_id, in_request_id)), bool_or(t.unruled), bool_or(coalesce(t.edition, 1) < 2)
+      INTO product_ids, new_products, deleted_products, actors, requests, unruled, of_old_release
+      FROM json_to_recordset(in_products) AS t (
+               id bigint, deleted boolean, actor text, request_id text, unruled boolean, edition smallint);
+    IF unruled OR of_old_release THEN
+        PERFORM share_revision(in_store_id);
+    END IF;
+    with_collections := EXISTS (SELECT FROM collections c WHERE c.store_id = in_store_id);
+    IF unruled AND with_collections AND EXISTS (
+        SELECT FROM collections c WHERE c.store_id = in_store_id AND c.rules IS NOT NULL AND c.deleted_revision IS NULL)
+    THEN
+        product_ids := NULL;
+        RETURN;
+    END IF;
     SELECT coalesce(array_agg(coalesce(t.id, nextval('variant_ids'))), '{}'), count(*) FILTER (WHERE t.id IS NULL),
            count(*) FILTER (WHERE t.deleted)
       INTO variant_ids, new_variants, deleted_variants
@@ -39,7 +56,8 @@ BEGIN
     IF new_products < cardinality(product_ids) THEN
         UPDATE products p
            SET external_id = t.external_id, slug = t.slug, name = t.name, status = t.status, price = t.price,
-               on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock, head = t.head,
+               on_hand = t.on_hand, reserved = t.reserved, in_stock = t.in_stock,
+               head = CASE WHEN t.edition >= 2 THEN t.head ELSE kept_images(t.head, p.head) END,
                edition = coalesce(t.edition, 1), deleted_at = CASE WHEN t.deleted THEN moment END, updated_at = moment, version = p.version + 1
           FROM json_to_recordset(in_products) AS t (
                    id bigint, external_id text, slug text, name text, status text, price bigint, on_hand bigint,
@@ -63,7 +81,7 @@ BEGIN
       FROM json_to_recordset(in_products) AS t (index integer, terms tsvector)
         ON CONFLICT ON CONSTRAINT product_terms_pkey DO UPDATE SET terms = excluded.terms WHERE w.terms <> excluded.terms;
     -- As the document says, so that the two agree also if the writer does not know collections.
-    IF EXISTS (SELECT FROM collections c WHERE c.store_id = in_store_id) THEN
+    IF with_collections THEN
         DELETE FROM collection_products m
          WHERE m.store_id = in_store_id AND m.product_id = ANY (product_ids)
            AND NOT EXISTS (
@@ -78,12 +96,11 @@ BEGIN
             DO UPDATE SET position = excluded.position WHERE m.position <> excluded.position;
     END IF;
     -- A worker of the previous release applies no rules: they are applied again.
-    IF EXISTS (SELECT FROM json_to_recordset(in_products) AS t (edition smallint) WHERE coalesce(t.edition, 1) < 2) THEN
-        PERFORM collections_in_force(in_store_id);
+    IF of_old_release THEN
         UPDATE collection_revisions r SET revision = r.revision + 1 WHERE r.store_id = in_store_id;
     END IF;
     IF new_products <> deleted_products THEN
-        INSERT INTO row_counts (store_id, resource, delta) VALUES (in_store_id, 'products', new_products - deleted_products);
+        PERFORM count_rows(in_store_id, 'products', new_products - deleted_products);
     END IF;
 
     IF new_variants + deleted_variants < cardinality(variant_ids) THEN

@@ -70,8 +70,9 @@ async function search() {
       headers: { accept: "application/json" },
     });
     if (!response.ok) throw new Error(response.statusText);
-    const { results, partial } = await response.json();
+    const { results, partial, away = [] } = await response.json();
     show(query, results);
+    if (away.length) summary.textContent += ` Without the stores of ${away.join(", ")}, which did not answer.`;
     if (partial) timer = setTimeout(search, 400);
   } catch (error) {
     if (error.name === "AbortError") return;

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from stoa.db.fan_out import FanOut, in_order
 from stoa.db.query import Query
 
 MAX_LISTED = 20
@@ -74,40 +75,41 @@ _SELECT = """SELECT s.handle AS store, a.id AS app_id, a.name AS app_name, l.web
                                  WHERE d.store_id = l.store_id AND d.webhook_id = l.webhook_id
                                  ORDER BY d.sequence LIMIT 100) o
                           WHERE o.attempts <> '[]' ORDER BY o.sequence LIMIT 1) t ON true"""
-FAILING_RECEIVERS = Query(
+FAILING_RECEIVERS = FanOut(
     FailingReceiver,
-    f"{_SELECT} WHERE l.breaker = 'open' ORDER BY l.failing_since LIMIT {MAX_LISTED}",
+    f"""{_SELECT} WHERE l.breaker = 'open' AND l.store_id <> ALL ($1::bigint[])
+        ORDER BY l.failing_since, s.handle, l.webhook_id LIMIT {MAX_LISTED}""",
+    in_order("since", "store", "webhook_id", most=MAX_LISTED, unique=["store", "webhook_id"]),
     unbound="the health of the service belongs to no store",
-    over="shards",
 )
 _FAILS = "w.ended_at IS NULL AND (w.status = 'disabled' OR l.breaker = 'open')"
 # One failing receiver of each app or store: an app can have one in each of very many stores.
 _FIRST = """WITH firsts AS MATERIALIZED (
      SELECT DISTINCT ON ({0}) l.store_id, l.webhook_id
        FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
-      WHERE {0} = ANY ($1::bigint[]) AND {1} ORDER BY {0}, l.failing_since NULLS LAST, l.webhook_id)
+      WHERE {0} = ANY ($1::bigint[]) AND l.store_id <> ALL ($2::bigint[]) AND {1} ORDER BY {0}, l.failing_since NULLS LAST, l.webhook_id)
 {2} JOIN firsts f ON f.store_id = l.store_id AND f.webhook_id = l.webhook_id ORDER BY l.failing_since NULLS LAST"""
-FIRST_FAILING_OF_APPS = Query(
+FIRST_FAILING_OF_APPS = FanOut(
     FailingReceiver,
     _FIRST.format("w.app_id", _FAILS, _SELECT),
+    in_order("since", unique=["app_id"]),
     unbound="it finds the failing subscriptions of an account's apps, by the apps",
-    over="shards",
 )
-FIRST_FAILING_OF_STORES = Query(
+FIRST_FAILING_OF_STORES = FanOut(
     FailingReceiver,
     _FIRST.format("w.store_id", _FAILS, _SELECT),
+    in_order("since", unique=["store"]),
     unbound="it finds the failing subscriptions of an account's stores, by the stores",
-    over="shards",
 )
 _IN_STORE = _SELECT.replace("d.store_id = l.store_id", "d.store_id = $1")
 FAILING_SUBSCRIPTION = Query(
     FailingReceiver,
     f"{_IN_STORE} WHERE l.store_id = $1 AND w.store_id = $1 AND s.id = $1 AND l.webhook_id = $2 AND {_FAILS}",
 )
-FAILING_OF_APPS = Query(
+FAILING_OF_APPS = FanOut(
     FailingReceiver,
-    f"""{_SELECT} WHERE w.app_id = ANY ($1::bigint[]) AND {_FAILS}
-        ORDER BY l.failing_since NULLS LAST LIMIT {MAX_LISTED}""",
+    f"""{_SELECT} WHERE w.app_id = ANY ($1::bigint[]) AND w.store_id <> ALL ($2::bigint[]) AND {_FAILS}
+        ORDER BY l.failing_since NULLS LAST, s.handle, l.webhook_id LIMIT {MAX_LISTED}""",
+    in_order("since", "store", "webhook_id", most=MAX_LISTED, unique=["store", "webhook_id"]),
     unbound="it finds the failing subscriptions of an account's apps, by the apps",
-    over="shards",
 )

@@ -5,6 +5,7 @@ CREATE FUNCTION resume_app_lanes(in_app_id bigint) RETURNS bigint LANGUAGE plpgs
 DECLARE
     lane    record;
     resumed bigint := 0;
+    away    bigint[] := ARRAY(SELECT r.store_id FROM store_residence r WHERE NOT r.here);
 BEGIN
     FOR lane IN
         SELECT w.store_id, w.id
@@ -14,7 +15,7 @@ BEGIN
                 SELECT m.store_id, m.id FROM app_subscriptions d JOIN webhooks m ON m.managed_by = d.id
                  WHERE d.app_id = in_app_id AND m.ended_at IS NULL AND m.status = 'active') w
                JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
-         WHERE l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open'
+         WHERE (l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open') AND w.store_id <> ALL (away)
          ORDER BY w.store_id, w.id
     LOOP
         PERFORM resume_lane(lane.store_id, lane.id);

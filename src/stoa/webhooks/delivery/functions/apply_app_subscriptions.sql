@@ -7,6 +7,7 @@ DECLARE
     stores bigint[];
     store  bigint;
     ok     integer := 0;
+    away   bigint[] := ARRAY(SELECT r.store_id FROM store_residence r WHERE NOT r.here);
 BEGIN
     PERFORM set_config('lock_timeout', '1s', true);
     SELECT s.* INTO d FROM app_subscriptions s
@@ -20,15 +21,18 @@ BEGIN
         stores := ARRAY(
             SELECT DISTINCT t.store_id FROM (
                 (SELECT i.store_id FROM installations i WHERE i.app_id = d.app_id AND i.store_id > d.applied_store_id
+                    AND i.store_id <> ALL (away)
                   ORDER BY i.store_id LIMIT in_limit)
                 UNION ALL
                 (SELECT w.store_id FROM webhooks w
                   WHERE w.managed_by = d.id AND w.ended_at IS NULL AND w.store_id > d.applied_store_id
+                    AND w.store_id <> ALL (away)
                   ORDER BY w.store_id LIMIT in_limit)) t
              ORDER BY t.store_id LIMIT in_limit);
     ELSE
         stores := ARRAY(SELECT f.store_id FROM app_subscription_failures f
-                         WHERE f.subscription_id = d.id AND f.failed_at < now() - in_retry ORDER BY f.store_id LIMIT in_limit);
+                         WHERE f.subscription_id = d.id AND f.failed_at < now() - in_retry
+                           AND f.store_id <> ALL (away) ORDER BY f.store_id LIMIT in_limit);
     END IF;
     FOREACH store IN ARRAY stores LOOP
         BEGIN

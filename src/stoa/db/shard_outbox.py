@@ -1,0 +1,134 @@
+"""Messages from the directory to its shards: written in the transaction of their cause, and received exactly once by each store.
+
+The mirror image of `directory_outbox`. The table is global: replication brings a message to a shard together with the global
+rows of its transaction, so a receiver reads them there. A message is for one store, wherever it is, or for all stores of a shard.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from stoa.db.connection import Connection
+from stoa.db.errors import StoreElsewhere, cause
+from stoa.db.pool import Database
+from stoa.db.query import Command, Executor, Query, json_of
+
+BATCH = 100
+_END = 2**63 - 1  # after the last store
+_SERVICE = "messages to shards belong to the directory"
+
+
+class Message(msgspec.Struct):
+    position: int
+    id: str
+    kind: str
+    content: str  # JSON
+    store_id: int  # 0 if it is for all stores of a shard
+
+
+SEND_TO_STORE = Command("INSERT INTO shard_outbox (store_id, kind, content) VALUES ($1, $2, $3)")
+# Writes nothing in a service without shards.
+SEND_TO_SHARDS = Command(
+    "INSERT INTO shard_outbox (shard, kind, content) SELECT name, $1, $2 FROM shards ORDER BY name", unbound=_SERVICE
+)
+FOR_STORES = Query(
+    Message,
+    """SELECT position, id, kind, content, store_id FROM shard_outbox
+        WHERE store_id IS NOT NULL AND store_is_here(store_id) AND position > $1 ORDER BY position LIMIT $2::integer""",
+    unbound=_SERVICE,
+)
+FOR_SHARD = Query(
+    Message,
+    """SELECT position, id, kind, content, 0::bigint AS store_id FROM shard_outbox
+        WHERE shard = (SELECT value FROM service_facts WHERE name = 'shard') ORDER BY position LIMIT $1::integer""",
+    unbound=_SERVICE,
+)
+# Waits for another worker that receives the same message.
+RECEIVE = Command("INSERT INTO store_inbox (store_id, id) VALUES ($1, $2) ON CONFLICT (store_id, id) DO NOTHING")
+BEGIN = Command("INSERT INTO shard_inbox (id) VALUES ($1) ON CONFLICT (id) DO NOTHING", unbound=_SERVICE)
+# Without a row while another worker brings the message to the stores.
+AFTER = Query(int, "SELECT after_store_id FROM shard_inbox WHERE id = $1 FOR UPDATE SKIP LOCKED", unbound=_SERVICE)
+ADVANCE = Command("UPDATE shard_inbox SET after_store_id = $2 WHERE id = $1", unbound=_SERVICE)
+FORGET = Command("DELETE FROM shard_outbox WHERE position = $1", unbound=_SERVICE)
+FORGET_OF_SHARD = Command("DELETE FROM shard_outbox WHERE shard = $1", unbound=_SERVICE)
+# What was received is remembered for as long as the message may be seen, also in a shard to which replication brings its end late.
+FORGET_RECEIVED_BY_STORES = Command(
+    """DELETE FROM store_inbox i WHERE i.received_at < now() - interval '7 days'
+          AND NOT EXISTS (SELECT FROM shard_outbox m WHERE m.id = i.id)""",
+    unbound=_SERVICE,
+    over="shard",
+)
+FORGET_RECEIVED_BY_SHARD = Command(
+    """DELETE FROM shard_inbox i WHERE i.received_at < now() - interval '7 days'
+          AND NOT EXISTS (SELECT FROM shard_outbox m WHERE m.id = i.id)""",
+    unbound=_SERVICE,
+)
+
+# Gets the transaction in which the store receives its message, which is committed with it.
+ReceiveForStore = Callable[[Connection, int, bytes], Awaitable[Any]]
+# Brings a message to the next stores after one. Returns the last of them, or None if there are no more. It may be repeated.
+ReceiveForShard = Callable[[Database, int, bytes], Awaitable[int | None]]
+
+
+async def send_to_store(db: Executor, store_id: int, kind: str, content: Any) -> None:
+    """Write a message to a store in the transaction of its cause, in the directory."""
+    await SEND_TO_STORE.run(db, store_id, kind, json_of(content))
+
+
+async def send_to_shards(db: Executor, kind: str, content: Any) -> None:
+    """Write a message to all stores of every shard in the transaction of its cause, which acts on the directory's own stores."""
+    await SEND_TO_SHARDS.run(db, kind, json_of(content))
+
+
+async def receive_for_stores(here: Database, directory: Database, receivers: Mapping[str, ReceiveForStore]) -> int:
+    """Receive the messages to the stores of a database, each in one transaction; returns how many were received.
+
+    A message that fails stays for the next time, and keeps no other one. One whose store leaves meanwhile is received where the
+    store is then.
+    """
+    received = after = 0
+    while messages := await FOR_STORES.all(here, after, BATCH):
+        for message in messages:
+            after = message.position
+            try:
+                async with here.transaction(message.store_id) as db:
+                    if await RECEIVE.run(db, message.store_id, message.id):
+                        await receivers[message.kind](db, message.store_id, message.content.encode())
+                        received += 1
+            except StoreElsewhere:
+                continue
+            except Exception as error:  # noqa: BLE001 - the message stays
+                structlog.get_logger().warning("a message to a store failed", kind=message.kind, **cause(error))
+                continue
+            await FORGET.run(directory, message.position)
+    return received
+
+
+async def receive_for_shard(here: Database, directory: Database, receivers: Mapping[str, ReceiveForShard]) -> int:
+    """Bring each message to a shard to its next stores; returns how many have further stores to reach."""
+    waiting = 0
+    for message in await FOR_SHARD.all(here, BATCH):
+        try:
+            last = await _go_on(here, message, receivers[message.kind])
+            if last == _END:
+                await FORGET.run(directory, message.position)
+            elif last is not None:
+                waiting += 1
+        except Exception as error:  # noqa: BLE001 - the message stays
+            structlog.get_logger().warning("a message to a shard failed", kind=message.kind, **cause(error))
+    return waiting
+
+
+async def _go_on(here: Database, message: Message, receive: ReceiveForShard) -> int | None:
+    """Bring a message to the next stores; returns the last of them, or None while another worker does this."""
+    await BEGIN.run(here, message.id)
+    async with here.transaction() as db:
+        after = await AFTER.maybe(db, message.id)
+        if after is None or after == _END:
+            return after
+        reached = await receive(here, after, message.content.encode())
+        last = _END if reached is None else reached
+        await ADVANCE.run(db, message.id, last)
+        return last
