@@ -61,6 +61,7 @@ IN_TWO_DATABASES = {
     "stoa.operations.maintenance.maintain": "in a shard, it leaves out the tasks of the directory",
     "stoa.portal.apps.endpoint.rotate_signing_secret": _ROLLED_OUT,
     "stoa.shards.membership.add": _BY_ITSELF,
+    "stoa.shards.restoring.restore_shard": "it writes each database in transactions of its own, and may be repeated",
     "stoa.webhooks.app_callbacks.resume_endpoint": _ROLLED_OUT,
     "stoa.webhooks.app_callbacks.rotate_signing_secret": _ROLLED_OUT,
     "stoa.webhooks.app_callbacks.save_callbacks": _ROLLED_OUT,
