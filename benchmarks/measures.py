@@ -162,7 +162,7 @@ def _token(access: Access) -> Measure:
 
 
 def _installations(access: Access) -> Measure:
-    values = [str(access.app.app_id), "0", "'2000-01-01'::timestamptz", "'{installed,uninstalled}'", "51"]
+    values = [str(access.app.app_id), "0", "'2000-01-01'::timestamptz", "'{installed,uninstalled}'", "51", "'{}'"]
     return Measure(
         "installations",
         f"50 of {INSTALLATIONS:,} installations of an app",
