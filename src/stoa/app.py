@@ -158,7 +158,7 @@ class Application:
 
     def end_waiting(self) -> None:
         """Answer the requests that wait for an event and end the streams, because this worker is about to exit."""
-        stop_waiting()
+        stop_waiting(self.shards.databases.values())
         self.streams.drain()
 
     def leave(self) -> None:

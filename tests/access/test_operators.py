@@ -21,6 +21,7 @@ from stoa.access.contract import (
     InvalidRate,
     InvalidTimezone,
     MisleadingName,
+    NoShardForStores,
     NoSuchApp,
     NoSuchStore,
     NoSuchToken,
@@ -251,6 +252,7 @@ def test_every_refusal_says_what_to_do() -> None:
         RotationActive(),
         AppDeleted(),
         ErasureBegun(),
+        NoShardForStores("west", ["east"]),
     ]
     ours = {kind for kind in AccessRefused.__subclasses__() if kind.__module__ == AccessRefused.__module__}
     assert {type(each) for each in refusals} == ours

@@ -22,7 +22,7 @@ from tests.docs.pages import OPERATIONS
 from tests.support.metrics import metric, scrape
 from tests.support.service import PATIENCE_S, Service, children, free_port, migrated_database, new_database, until
 
-_SIMPLE = re.compile(r"max\((stoa_\w+)\) (==|>) (\d+)")
+_SIMPLE = re.compile(r"max(?: by \(shard\) )?\((stoa_\w+)\) (==|>) (\d+)")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def fires(rule: str, text: str) -> bool:
     parsed = _SIMPLE.fullmatch(condition)
     assert parsed is not None
     name, comparison, limit = parsed.groups()
-    assert f"\n{name} " in text
+    assert re.search(rf"^{name}[ {{]", text, re.MULTILINE)
     return metric(text, name) == int(limit) if comparison == "==" else metric(text, name) > int(limit)
 
 

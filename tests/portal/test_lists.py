@@ -67,7 +67,7 @@ async def test_requests_are_shown_as_a_line(app: InstalledApp, operator: Operato
     other = await register_app(operator, app.user.account.id, "Quiet", "", REASONS, f"{app.user.account.id}:quiet")
     await install(operator, other.client_id, app.handle)
     await app.user.open("/portal/apps?q=quiet")
-    assert 'Requests, 14 days"><span class="soft">None' in app.user.text
+    assert 'Requests, 14 days" class="extra"><span class="soft">None' in app.user.text
 
 
 def test_a_sparkline_stays_in_its_box() -> None:

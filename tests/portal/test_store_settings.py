@@ -89,7 +89,7 @@ async def test_a_store_is_exported(maria: User, db: Database) -> None:
     await maria.submit(f"/portal/stores/{params['handle']}/export")
     assert maria.response.headers["content-disposition"].endswith(f'"{params["handle"]}.ndjson"')
     lines = [msgspec.json.decode(line) for line in maria.response.content.splitlines()]
-    ids = {line["type"]: line["data"]["id"] for line in lines}
+    ids = {line["type"]: line["data"].get("id") for line in lines}
     assert (ids["product"], ids["order"], ids["customer"]) == (
         params["product_id"],
         params["order_id"],
@@ -165,7 +165,7 @@ async def test_a_development_store_is_reset_and_deleted(
     monkeypatch.undo()
     await maria.submit(f"{base}/development/reset", confirmed="on")
     assert "only the sample data" in maria.notice
-    content = {step.table for step in CONTENT}
+    content = {step.table for step in CONTENT} - {"row_counts"}  # whose rows are folded now and then
     after = await rows_of(db, store_id)
     assert {table: after[table] for table in content} == {table: fresh[table] for table in content}
     assert after["events"] > fresh["events"], "apps receive events about the new products"

@@ -282,6 +282,7 @@ async def kill(service: Sharded, shop: Shop, step: str) -> None:
 async def test_a_worker_that_is_killed_between_the_databases_loses_and_repeats_nothing(
     service: Sharded, shop: Shop
 ) -> None:
+    await exchange(service)  # so that no message of another test waits
     before = await actions(service, shop)
     await kill(service, shop, "after the directory committed")
     assert await rows(service.directory, "SELECT name FROM stores WHERE id = $1", shop.store_id) == ["Killed"]

@@ -27,10 +27,10 @@ RUN = "TEST_SHARDS"  # if set, the stores of the fixtures are in a shard
 NAME = "second"
 REPLICATING = {
     "wal_level": "logical",
-    "max_logical_replication_workers": "16",
-    "max_worker_processes": "24",
-    "max_replication_slots": "40",
-    "max_wal_senders": "40",
+    "max_logical_replication_workers": "40",
+    "max_worker_processes": "60",
+    "max_replication_slots": "200",
+    "max_wal_senders": "100",
     "wal_retrieve_retry_interval": "200ms",
 }
 _GLOBAL = """

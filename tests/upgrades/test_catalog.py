@@ -11,7 +11,7 @@ from tests.support.service import Account
 from tests.upgrades.conftest import Releases
 from tests.upgrades.orders_before import call
 
-_NOWHERE = "http://127.0.0.1:1/a.jpg"  # nothing listens there, so that the fetch fails
+_NOWHERE = "http://[::1]:1/a.jpg"  # an address that is never dialed, so that the fetch fails
 
 pytestmark = [
     pytest.mark.timeout(900),

@@ -29,7 +29,7 @@ async def test_a_service_delivers_events_and_counts_the_attempts(tmp_path: Path)
                 return (
                     re.search(r'stoa_webhook_attempts_total\{outcome="succeeded"\} 1\.0', text) is not None
                     and "stoa_webhook_latency_seconds_count 1.0" in text
-                    and "stoa_webhook_pending 0.0" in text
+                    and 'stoa_webhook_pending{shard=""} 0.0' in text
                 )
 
             await until(counted, "the attempt is counted", seconds=60)

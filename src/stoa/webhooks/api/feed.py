@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
@@ -134,6 +134,7 @@ def watch_of(db: Executor) -> Watch:
     return _watches[db]
 
 
-def stop_waiting() -> None:
-    for watch in _watches.values():
-        watch.stop()
+def stop_waiting(databases: Iterable[Executor]) -> None:
+    """End the waits on these databases, now and from now on."""
+    for db in databases:
+        watch_of(db).stop()
