@@ -31,6 +31,7 @@ REPLICATING = {
     "max_worker_processes": "60",
     "max_replication_slots": "200",
     "max_wal_senders": "100",
+    "max_active_replication_origins": "200",
     "wal_retrieve_retry_interval": "200ms",
 }
 _GLOBAL = """
