@@ -2,13 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.support.fleet import Fleet, copied_database, replicating_server
-from tests.support.sharded import as_superuser
+from tests.support.sharded import Sharded, as_superuser, sharded
+from tests.support.shops import Shop
 
 from stoa.settings import Settings
 
@@ -33,3 +34,19 @@ async def fleet(replicating: str, settings: Settings) -> Fleet:
     made = Fleet(settings, urls.pop("directory"), urls)
     await made.add_shards()
     return made
+
+
+@pytest.fixture(scope="module")
+async def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sharded]:
+    """An application with a directory and one shard, on a server of its own."""
+    async with sharded(tmp_path_factory.mktemp("sharded") / "postgres", settings) as found:
+        found.shard.fence()
+        yield found
+
+
+@pytest.fixture
+async def shop(service: Sharded) -> AsyncIterator[Shop]:
+    """A new store in the shard of `service`."""
+    opened = await service.open_shop()
+    yield opened
+    await opened.client.aclose()

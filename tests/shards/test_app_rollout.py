@@ -1,13 +1,11 @@
 """What an app has for all stores reaches those in shards: its endpoint, its secret, its subscriptions and its deletion."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 from tests.shards.test_global_changes import actions, events, exchange, rows
 from tests.support.fleet import FENCING, Fleet
 from tests.support.receivers import Receiver
-from tests.support.sharded import Sharded, sharded
+from tests.support.sharded import Sharded
 from tests.support.shops import Shop
 from tests.webhooks.workers import create_product, with_loopback, working
 
@@ -27,20 +25,6 @@ from stoa.webhooks.app_subscriptions import AppSubscription, declare, remove
 pytestmark = [pytest.mark.not_on_cluster("a service has either shards or a cluster"), pytest.mark.timeout(300)]
 ENDPOINT = "SELECT url FROM webhooks WHERE store_id = $1 AND of_app AND ended_at IS NULL"
 MANAGED = "SELECT name FROM webhooks WHERE store_id = $1 AND managed_by IS NOT NULL AND ended_at IS NULL ORDER BY name"
-
-
-@pytest.fixture(scope="module")
-async def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sharded]:
-    async with sharded(tmp_path_factory.mktemp("sharded") / "postgres", settings) as found:
-        found.shard.fence()
-        yield found
-
-
-@pytest.fixture
-async def shop(service: Sharded) -> AsyncIterator[Shop]:
-    opened = await service.open_shop()
-    yield opened
-    await opened.client.aclose()
 
 
 @pytest.fixture

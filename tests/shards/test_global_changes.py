@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.support.people import User, create_user
-from tests.support.sharded import NAME, Sharded, caught_up, sharded
+from tests.support.sharded import NAME, Sharded, caught_up
 from tests.support.shops import PERSON, SHIRT, Shop, operator_of
 
 from stoa.access.apps import create_app
@@ -31,23 +31,8 @@ from stoa.cli import Commands
 from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
 from stoa.db.shard_outbox import receive_for_shard, receive_for_stores, send_to_store
-from stoa.settings import Settings
 
 pytestmark = [pytest.mark.not_on_cluster("a service has either shards or a cluster"), pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-async def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sharded]:
-    async with sharded(tmp_path_factory.mktemp("sharded") / "postgres", settings) as found:
-        found.shard.fence()
-        yield found
-
-
-@pytest.fixture
-async def shop(service: Sharded) -> AsyncIterator[Shop]:
-    opened = await service.open_shop()
-    yield opened
-    await opened.client.aclose()
 
 
 @pytest.fixture
