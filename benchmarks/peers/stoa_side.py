@@ -44,7 +44,7 @@ def running(folder: Path, products: int, workers: int) -> Generator[tuple[Side, 
         sold = goods.read(f"{service.origin}/stores/{store.handle}{PREFIX}", access.token)
         database = asyncio.run(Node.of(server.dsn, NAME))
         checkout = Checkout(_placing(store, access), "one request: `POST /orders`")
-        yield Side(NAME, service, database, _reads(store, access), checkout), sold
+        yield Side(NAME, service, database, reads(store, access), checkout), sold
 
 
 async def _load(settings: Settings, products: int) -> tuple[Loaded, NewSecret]:
@@ -60,7 +60,7 @@ async def _load(settings: Settings, products: int) -> tuple[Loaded, NewSecret]:
     return store, app
 
 
-def _reads(store: Loaded, access: Access) -> dict[str, Read]:
+def reads(store: Loaded, access: Access) -> dict[str, Read]:
     rows = {row.name: row.request for row in measures.of_large_store(store, access)}
     listing = Read(rows["listing"], _listed, "`GET /products`, also for the row of the shop")
     return {

@@ -58,7 +58,7 @@ def running(folder: Path, products: Sequence[Product], workers: int) -> Generato
     }
     catalog, loaded, log = folder / "catalog.json", folder / "loaded.json", folder / "load.log"
     catalog.write_bytes(msgspec.json.encode(products))
-    with server:
+    with EmbeddedPostgres(folder / "postgres", durable=False):  # only while it is loaded
         node.run(HOME, [_CLI, "db:migrate"], settings, log)
         node.run(HOME, [_CLI, "exec", "./load.js", str(catalog), str(loaded)], settings, log)
         asyncio.run(_analyze(server.dsn))
@@ -67,7 +67,7 @@ def running(folder: Path, products: Sequence[Product], workers: int) -> Generato
         database = asyncio.run(Node.of(server.dsn, "Medusa"))
         admin = {"Authorization": f"Bearer {_log_in(service, password)}"}
         name = f"Medusa {node.version(HOME, '@medusajs/medusa')}"
-        yield Side(name, service, database, _reads(products, ids, admin), Checkout(_placing(ids, admin), _STEPS))
+        yield Side(name, service, database, reads(products, ids, admin), Checkout(_placing(ids, admin), _STEPS))
 
 
 async def _analyze(dsn: str) -> None:
@@ -86,9 +86,9 @@ def _log_in(service: Service, password: str) -> str:
     return answer.json()["token"]
 
 
-def _reads(products: Sequence[Product], ids: Loaded, admin: dict[str, str]) -> dict[str, Read]:
+def reads(products: Sequence[Product], ids: Loaded, admin: dict[str, str]) -> dict[str, Read]:
     store = f"/store/products?limit={PAGE}&region_id={ids.region}&fields={_STORE}"
-    numbers = {"first_id": products[0].number, "last_id": products[-1].number}
+    first, last = products[0].number, products[-1].number
     return {
         "listing": Read(
             Request(f"/admin/products?limit={PAGE}&order=id&fields={_LISTED}", headers=admin),
@@ -101,7 +101,7 @@ def _reads(products: Sequence[Product], ids: Loaded, admin: dict[str, str]) -> d
             "Store API, `GET /store/products` with calculated prices, cached",
         ),
         "one": Read(
-            Request(f"/admin/products/prod_%d?fields={_ONE}", headers=admin, **numbers),
+            Request(f"/admin/products/prod_%d?fields={_ONE}", first_id=first, last_id=last, headers=admin),
             lambda answer: (None, [_seen(answer["product"])]),
             "Admin API, `GET /admin/products/{id}`",
         ),

@@ -71,14 +71,14 @@ def running(folder: Path, products: Sequence[Product], workers: int) -> Generato
     }
     catalog, loaded = folder / "catalog.json", folder / "loaded.json"
     catalog.write_bytes(msgspec.json.encode(products))
-    with server:
+    with EmbeddedPostgres(folder / "postgres", durable=False):  # only while it is loaded
         creating = settings | {"CREATE_TABLES": "1", "PORT": str(node.free_port())}
         node.run(HOME, ["load.js", str(catalog), str(loaded)], creating, folder / "load.log")
     ids = msgspec.json.decode(loaded.read_bytes(), type=Loaded)
     with server, node.serving(HOME, settings, workers, folder / "serve.log") as service:
         database = asyncio.run(Node.of(server.dsn, "Vendure"))
         name = f"Vendure {node.version(HOME, '@vendure/core')}"
-        yield Side(name, service, database, _reads(ids, _log_in(service, password)), _checkout(products, ids))
+        yield Side(name, service, database, reads(ids, _log_in(service, password)), _checkout(products, ids))
 
 
 def _log_in(service: Service, password: str) -> str:
@@ -98,7 +98,7 @@ def _body(query: str, variables: dict[str, Any] | None = None) -> str:
     return json.dumps({"query": " ".join(query.split()), "variables": variables or {}})
 
 
-def _reads(ids: Loaded, token: str) -> dict[str, Read]:
+def reads(ids: Loaded, token: str) -> dict[str, Read]:
     admin = {**_JSON, "Authorization": f"Bearer {token}"}
 
     def asked(path: str, query: str, headers: dict[str, str]) -> Request:
@@ -139,6 +139,23 @@ def _money(minor: int) -> Decimal:
     return Decimal(minor) / 100
 
 
+class _Answer(msgspec.Struct):
+    """The response to the mutations; a refused payment has a message instead of a state."""
+
+    class Data(msgspec.Struct):
+        class Order(msgspec.Struct):
+            class Line(msgspec.Struct):
+                quantity: int
+
+            state: str = ""
+            totalWithTax: int = 0  # noqa: N815
+            lines: list[Line] = []
+
+        addPaymentToOrder: Order  # noqa: N815
+
+    data: Data | None
+
+
 def _checkout(products: Sequence[Product], ids: Loaded) -> Checkout:
     variants = dict(zip((product.number for product in products), ids.variants, strict=True))
     return Checkout(_placing(lambda product: str(variants[product.number])), _STEPS)
@@ -167,9 +184,10 @@ def _placing(variant_of: Callable[[Product], str]) -> Callable[[HTTPConnection, 
             "shipping": ["1"],
         }
         answer = post(connection, _SHOP, _body(_PLACE, variables).encode(), {})
-        placed = (answer.get("data") or {}).get("addPaymentToOrder") or {}
-        if placed.get("state") != "PaymentAuthorized":
+        placed = msgspec.convert(answer, _Answer).data
+        if placed is None or placed.addPaymentToOrder.state != "PaymentAuthorized":
             raise CannotMeasure(f"Vendure did not place an order: {str(answer)[:500]}")
-        return Placed([line["quantity"] for line in placed["lines"]], _money(placed["totalWithTax"]))
+        shown = placed.addPaymentToOrder
+        return Placed([line.quantity for line in shown.lines], _money(shown.totalWithTax))
 
     return place
