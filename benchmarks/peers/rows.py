@@ -16,29 +16,31 @@ ROWS = {
 }
 COLUMNS = ("Row", "Platform", "per second", "p50 ms", "p99 ms", "CPU platform", "CPU PostgreSQL", "CPU, times Stoa")
 _READING = """\
-All platforms run at the same time on this machine with the same number of API processes, and the load alternates between them round by
-round. Each has a PostgreSQL server of its own, of the same version with the same settings, durable, over a Unix socket. They sell the
-same products: names, descriptions, prices, variants, tags and stock are read from Stoa by its API, and loaded by the importer of
-Vendure and the workflows of Medusa. wrk sends the reads. Orders take several requests on some platforms, so one client in Python
-places them on all of them, each after the one before on its connection, and checks the line items and the total of every order; a read is checked once, for
-its products, prices and total, before it is measured. CPU is the time of all processes of the platform, and of its PostgreSQL server
-with its background processes, for one request or one order, in ms. It depends less than the rate on other work of the machine.
+All platforms run at the same time on this machine with the same number of API processes, and the load alternates between them
+round by round; a row shows the run with the median rate. Each platform has a PostgreSQL server of its own, of the same version and
+with the same settings, durable, over a Unix socket. They sell the same products: names, descriptions, prices, variants and tags
+are read from Stoa by its API, and loaded by the importer of Vendure and the workflows of Medusa. wrk sends the reads. Some platforms
+need several requests for an order, so one client in Python places the orders on all of them, one after another on each connection,
+and checks the line items and the total of every order. A read is checked once, before it is measured, for its products, prices and
+total. CPU is the time of all processes of the platform and of its PostgreSQL server, background processes included, for one request
+or one order in ms. Other work on the machine affects it less than the rate.
 
 What to bear in mind:
 
-- **Production mode as documented**: `NODE_ENV=production`, no dashboard, no playground, no telemetry, no log of requests (Stoa's is
-  off too). Vendure has its search index, its job queue in the database and one more process for jobs, its session and entity
-  caches. Medusa has its query cache switched on, in the memory of each process. Medusa recommends Redis for events, workflows, locks
-  and the cache; Vendure recommends it for its cache with several processes. Neither needs it for these requests, and without it they do
-  less: a call to another server for each of these is spared.
-- **Vendure and Medusa do more than Stoa** in an order: they compute promotions, taxes (none apply here) and shipping options, and
-  Vendure authorizes a payment by its test provider, without which it places no order. Vendure answers any GraphQL query, and
-  both can be extended by code in the process. Prices in the list of the shop are computed for the customer's region or channel.
-- **Stoa does more than the others** in an order: it stores an idempotency key with the response, an event for each change in an
-  outbox that survives a crash, a ledger of stock, and compares the order with recent ones of the same person. In every
-  request it checks the scopes of an app and its rate limit, and keeps it for the request log.
-- Vendure has no pictures here, because it takes files, not addresses. Its products, and those of Medusa, have no price of their own:
-  their lists name the prices of the variants.
+- **Production mode, as documented**: `NODE_ENV=production`, no dashboard, no playground, no telemetry, no log of requests on the
+  console (Stoa's is off too). Vendure has its search index, its job queue in the database with a process for jobs, and its caches
+  of sessions and entities. Medusa has its query cache, which is off by default.
+- **No Redis.** Medusa recommends Redis for events, workflows, locks and the cache, and Vendure recommends its database or Redis for
+  the cache, if there are several processes. Here all of these are in the memory of each process: these requests are correct
+  without sharing it, and cost less than with calls to another server.
+- **Vendure and Medusa do more than Stoa** in an order: they compute promotions, taxes (none apply here) and the price of the
+  shipping option, and Vendure authorizes a payment by its test provider, because it places no order without one. Vendure answers any GraphQL
+  query. The prices in the list of a shop front are computed for its region or channel.
+- **Stoa does more than the others** in an order: it stores an idempotency key with the response, writes an event for each change to
+  an outbox in the same transaction, and compares the order with recent orders of the same person. In every request it
+  checks the scopes and the rate limit of an app, and it keeps the request for the log of the app.
+- Products of Vendure have no pictures here, because it stores files and not addresses. Products of Vendure and Medusa have no price of
+  their own, so their lists contain the prices of the variants.
 """
 
 
