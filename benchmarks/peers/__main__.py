@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -56,10 +57,9 @@ def measure(plan: Plan, folder: Path, console: Console) -> tuple[list[PeerRow], 
     """Run all platforms, and measure every row on each in turns."""
     with ExitStack() as stack:
         ours, products = stack.enter_context(stoa_side.running(folder / "stoa", plan.products, plan.workers))
-        sides = [ours]
-        for name in plan.peers:
-            sides.append(stack.enter_context(PEERS[name](folder / name, products, plan.workers)))
-            console.print(f"{sides[-1].name} is loaded and serves.")
+        peers = [PEERS[name](folder / name, products, plan.workers) for name in plan.peers]
+        with ThreadPoolExecutor() as threads:  # they take minutes, mostly on one core
+            sides = [ours, *threads.map(stack.enter_context, peers)]
         rows: list[PeerRow] = []
         for row in ROWS:
             rows += rows_of(row, _take_turns(row, sides, products, plan))

@@ -50,6 +50,7 @@ def run(home: Path, arguments: Sequence[str], settings: Mapping[str, str], log: 
             stderr=output,
             check=False,
             timeout=_LOAD_S,
+            start_new_session=True,
         )
     if done.returncode:
         raise CannotMeasure(f"{home.name}: {arguments[0]} failed:\n{log.read_text(errors='replace')[-2000:]}")

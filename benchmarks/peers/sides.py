@@ -17,11 +17,12 @@ import httpx
 import msgspec
 from tests.support.nodes import Node
 
-from benchmarks.drive import CannotMeasure, Figures, Load, Request, drive_http
+from benchmarks.drive import CannotMeasure, Figures, Load, Request, TooFew, drive_http
 from benchmarks.peers.goods import QUANTITIES, Order, Product, orders
 from benchmarks.services import Service
 
 PAGE = 50
+MOST_SECONDS = 120
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -78,7 +79,18 @@ class Side(msgspec.Struct, frozen=True):
             raise CannotMeasure(f"{row} of {self.name}: {wrong}")
 
     def run(self, row: str, products: Sequence[Product], load: Load) -> "Run":
-        """One run of a row, and the CPU time of the platform and of its database for one request or order."""
+        """One run of a row, and the CPU time of the platform and of its database for one request or order.
+
+        On a busy machine a run may end before the first responses. It is then repeated, twice as long.
+        """
+        try:
+            return self._run(row, products, load)
+        except TooFew:
+            if 2 * load.seconds > MOST_SECONDS:
+                raise
+        return self.run(row, products, msgspec.structs.replace(load, seconds=2 * load.seconds))
+
+    def _run(self, row: str, products: Sequence[Product], load: Load) -> "Run":
         before = (self.service.cpu_seconds(), self.database.cpu_seconds())
         if row in self.reads:
             figures = drive_http(self.service.origin, self.reads[row].request, load)
@@ -86,6 +98,8 @@ class Side(msgspec.Struct, frozen=True):
             figures = drive_orders(self.service.origin, self.checkout, products, load)
         spent = (self.service.cpu_seconds() - before[0], self.database.cpu_seconds() - before[1])
         count = figures.per_second * load.seconds
+        if count < load.connections:
+            raise TooFew(f"{row} of {self.name}: {count:.0f} responses in {load.seconds:g} s")
         return Run(figures, 1000 * spent[0] / count, 1000 * spent[1] / count)
 
 
@@ -131,7 +145,7 @@ def drive_orders(origin: str, checkout: Checkout, products: Sequence[Product], l
         ]
     times = sorted(itertools.chain.from_iterable(each.result() for each in client))
     if len(times) < 2:
-        raise CannotMeasure(f"{origin}: {len(times)} orders in {load.seconds:g} s")
+        raise TooFew(f"{origin}: {len(times)} orders in {load.seconds:g} s")
     cuts = statistics.quantiles(times, n=100, method="inclusive")
     return Figures(len(times) / load.seconds, 1000 * cuts[49], 1000 * cuts[98])
 
