@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from benchmarks.drive import CannotMeasure, Figures, Load, Request
+from benchmarks.drive import CannotMeasure, Figures, Load, Request, TooFew
 from benchmarks.peers import node, rows
 from benchmarks.peers.__main__ import PEERS
 from benchmarks.peers.goods import QUANTITIES, SHIPPING, Order, Product, Variant, orders
@@ -153,6 +153,11 @@ def test_an_order_that_is_refused_or_has_another_total_ends_the_measurement(
 ) -> None:
     with pytest.raises(CannotMeasure, match=found):
         drive_orders(shop, checkout, PRODUCTS, Load(1, 5))
+
+
+def test_a_run_without_orders_is_too_short(shop: str) -> None:
+    with pytest.raises(TooFew):
+        drive_orders(shop, buying("/orders"), PRODUCTS, Load(1, 0))
 
 
 def test_a_row_shows_the_run_with_the_median_rate_and_its_cpu_as_a_multiple_of_ours() -> None:
