@@ -59,7 +59,8 @@ def measure(plan: Plan, folder: Path, console: Console) -> tuple[list[PeerRow], 
         ours, products = stack.enter_context(stoa_side.running(folder / "stoa", plan.products, plan.workers))
         peers = [PEERS[name](folder / name, products, plan.workers) for name in plan.peers]
         with ThreadPoolExecutor() as threads:  # they take minutes, mostly on one core
-            sides = [ours, *threads.map(stack.enter_context, peers)]
+            starts = [threads.submit(stack.enter_context, peer) for peer in peers]
+        sides = [ours, *(start.result() for start in starts)]
         rows: list[PeerRow] = []
         for row in ROWS:
             rows += rows_of(row, _take_turns(row, sides, products, plan))
