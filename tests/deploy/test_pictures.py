@@ -1,4 +1,4 @@
-"""Pictures behind a proxy: HAProxy caches them, and the rule for nginx finds their files."""
+"""Pictures behind a proxy and on several nodes: HAProxy caches them, the rule for nginx finds their files, and all nodes share them."""
 
 import re
 from pathlib import Path
@@ -7,12 +7,15 @@ import httpx
 import pytest
 
 from stoa.media.contract import WIDTHS
+from stoa.media.s3 import Bucket
 from stoa.media.storage import Folder, key_of
+from tests.deploy.test_compose import STOA
+from tests.deploy.test_systemd import directives
 from tests.pictures.samples import opened, picture, upload
 from tests.support.haproxy import HAProxy, needs_haproxy
 from tests.support.service import Service
 
-RUNNING = Path(__file__).parents[2] / "docs/operations/running.md"
+OPERATIONS = Path(__file__).parents[2] / "docs/operations"
 
 
 @needs_haproxy
@@ -42,7 +45,7 @@ async def test_haproxy_serves_a_picture_from_its_memory(tmp_path: Path) -> None:
 
 async def test_the_rule_for_nginx_names_the_files_of_the_folder(tmp_path: Path) -> None:
     """nginx itself is not run: its expression, its map and its list of files are applied as nginx does."""
-    rule = re.search(r"```nginx\n(.*?)```", RUNNING.read_text(), re.DOTALL)
+    rule = re.search(r"```nginx\n(.*?)```", (OPERATIONS / "running.md").read_text(), re.DOTALL)
     assert rule is not None
     widths = dict(re.findall(r'(\d+) "(-\d+)";', rule[1]))
     assert {int(width) for width in widths} == set(WIDTHS)
@@ -67,3 +70,15 @@ async def test_the_rule_for_nginx_names_the_files_of_the_folder(tmp_path: Path) 
         b"picture 0", b"picture 64", b"picture 1280", b"picture 0", b"picture 0"
     ]  # fmt: skip
     assert re.fullmatch(expression.replace("(?<", "(?P<"), f"/media/{name}".replace("7/", "7/../")) is None
+
+
+def test_all_nodes_share_the_pictures() -> None:
+    places = {name: each["environment"]["STOA_MEDIA_URL"] for name, each in STOA.items()}
+    assert {"api-1", "api-2", "worker"} <= places.keys()
+    assert set(places.values()) == {"file:///media"}
+    assert all("media:/media" in each["volumes"] for each in STOA.values())
+    units = [directives(f"{name}.service") for name in ("stoa", "stoa-worker")]
+    assert all("STOA_MEDIA_URL=file:///var/lib/stoa-media " in unit["Environment"][0] for unit in units)
+    assert all("stoa-media" in unit["StateDirectory"][0].split() for unit in units)
+    [url] = re.findall(r"--from-literal=STOA_MEDIA_URL='([^']+)'", (OPERATIONS / "deploy.md").read_text())
+    Bucket.of(url)

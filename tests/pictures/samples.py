@@ -37,10 +37,10 @@ def with_exif(orientation: int) -> bytes:
     return picture(300, 200, exif=exif)
 
 
-def animation() -> bytes:
+def animation(kind: str = "GIF") -> bytes:
     frames = [Image.new("RGB", (40, 30), (n * 60, 0, 0)) for n in range(4)]
     file = io.BytesIO()
-    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=50)
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:], duration=50)
     return file.getvalue()
 
 

@@ -40,7 +40,7 @@ class Source:
             return web.Response(status=302, headers={"location": "/loop"})
         if path == "endless":
             return await self._endless(request)
-        return web.Response(body=self.files.get(path) or picture(), content_type="image/jpeg")
+        return web.Response(body=self.files[path] if path in self.files else picture(), content_type="image/jpeg")
 
     async def _endless(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -18,7 +18,7 @@ from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.download import Downloader
 from stoa.webhooks.http.resolver import Infos
 from tests.imports.files import CSV, import_file, lines
-from tests.pictures.samples import photo
+from tests.pictures.samples import SCRIPT, bomb, photo
 from tests.pictures.source import Source, running_source
 from tests.support.shops import Shop
 
@@ -123,6 +123,23 @@ async def test_a_lasting_failure_has_its_reason(
     assert (image["status"], image["reason"], image["url"]) == ("failed", reason, source.at(path))
     assert (await events_of(shop))[-1]["data"]["images"] == [image]
     assert await waiting(shop) == 0
+
+
+async def test_a_hostile_file_has_its_reason(shop: Shop, source: Source, fetcher: PictureFetcher) -> None:
+    source.files = {
+        "empty": b"",
+        "cut": photo(300)[:20_000],
+        "bomb": bomb(50_000, 50_000),
+        "script": b"<svg xmlns='http://www.w3.org/2000/svg'>" + SCRIPT + b"</svg>",
+    }
+    product = await create(shop, *map(source.at, source.files))
+    await fetcher.fetch_due()
+    assert [(each["status"], each["reason"]) for each in await images_of(shop, product)] == [
+        ("failed", "the file is empty"),
+        ("failed", "the file is truncated or damaged"),
+        ("failed", "the file has 50000 x 50000 pixels; at most 40,000,000 are allowed"),
+        ("failed", "the file is not a JPEG, PNG, WebP, GIF or AVIF file"),
+    ]
 
 
 async def test_a_redirect_is_followed(shop: Shop, source: Source, fetcher: PictureFetcher) -> None:

@@ -1,10 +1,15 @@
 """Pictures at their addresses: sizes, caching, ranges, and nothing else."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from stoa.media import serving
+from stoa.media.serving import CACHED_S, PictureFiles
+from stoa.media.storage import Folder
+from stoa.rest.problems import NotFound
 from tests.pictures.samples import opened, picture, upload
 from tests.support.shops import Shop
 
@@ -64,6 +69,32 @@ async def test_ranges(shop: Shop, path: str) -> None:
         assert (await shop.service.get(path, headers={"range": whole_again})).status_code == 200
     other = await shop.service.get(path, headers={"range": "bytes=0-9", "if-range": '"another"'})
     assert (other.status_code, len(other.content)) == (200, size)
+
+
+async def test_a_removed_picture_is_served_from_memory_for_an_hour_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, folder = 1000.0, Folder(tmp_path)
+    files = PictureFiles(folder, clock=lambda: now)
+    names = [f"7/{n:040x}.jpg" for n in range(3)]
+    for name in names:
+        await folder.put(name, name.encode() * 10)
+        assert (await files.respond("GET", f"/media/{name}", b"", {})).status == 200
+    await folder.delete_all("7/")
+    now += CACHED_S - 1
+    assert [(await files.respond("GET", f"/media/{name}", b"", {})).status for name in names] == [200] * 3
+    now += 1
+    for name in names:
+        with pytest.raises(NotFound):
+            await files.respond("GET", f"/media/{name}", b"", {})
+    monkeypatch.setattr(serving, "CACHED_BYTES", 900)  # of two of the files
+    for name in names:
+        await folder.put(name, name.encode() * 10)
+        await files.respond("GET", f"/media/{name}", b"", {})
+    await folder.delete_all("7/")
+    assert (await files.respond("GET", f"/media/{names[2]}", b"", {})).status == 200
+    with pytest.raises(NotFound):
+        await files.respond("GET", f"/media/{names[0]}", b"", {})
 
 
 async def test_other_addresses_and_methods_are_refused(shop: Shop, path: str) -> None:

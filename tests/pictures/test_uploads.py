@@ -58,6 +58,8 @@ async def test_the_same_picture_is_stored_once_in_a_store_and_not_guessable_from
         (picture(mode="CMYK"), "image/jpeg", "JPEG"),
         (picture(mode="L"), "image/jpeg", "JPEG"),
         (animation(), "image/gif", "WEBP"),
+        (animation("WEBP"), "image/webp", "WEBP"),
+        (animation("PNG"), "image/png", "WEBP"),
     ],
 )
 async def test_every_kind_becomes_jpeg_or_webp(shop: Shop, data: bytes, content_type: str, stored_as: str) -> None:
@@ -66,6 +68,13 @@ async def test_every_kind_becomes_jpeg_or_webp(shop: Shop, data: bytes, content_
     shown = opened(await stored(shop, answer.json()["data"]["images"][0]))
     assert (shown.format, shown.mode in ("RGB", "RGBA")) == (stored_as, True)
     assert getattr(shown, "n_frames", 1) == 1, "the first frame"
+
+
+async def test_a_picture_for_printing_keeps_its_colors(shop: Shop) -> None:
+    [image] = (await create(shop, upload(picture(mode="CMYK")))).json()["data"]["images"]
+    shown: Any = opened(await stored(shop, image))
+    left, right = shown.getpixel((30, 100)), shown.getpixel((270, 100))
+    assert (shown.mode, left[0] > 2 * left[2], right[2] > 2 * right[0]) == ("RGB", True, True), (left, right)
 
 
 async def test_metadata_is_removed_and_the_orientation_applied(shop: Shop) -> None:

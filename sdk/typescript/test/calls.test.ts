@@ -164,6 +164,29 @@ test("rows, files and compressed files are imported and reported", async () => {
   assert.ok(WaitedTooLong.prototype instanceof Error);
 });
 
+test("a picture is uploaded from a file or bytes, also if the product changes meanwhile", async () => {
+  const tile = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==", "base64");
+  const made = await client.products.create({ name: "Tile", price: "4.00", images: [{ url: "https://a.example/b.jpg", alt: "Old" }] });
+  const path = join(tmpdir(), `tile-${process.pid}`);
+  writeFileSync(path, tile);
+  const first = await client.products.images.upload(made.id, await openAsBlob(path), { alt: "A gray tile" });
+  assert.deepEqual([first.id, first.position, first.width, first.status, first.alt], [2, 2, 1, "ready", "A gray tile"]);
+  let changes = 0;
+  const { fetch } = recording(async (response, times) => {
+    if (response.url.endsWith(`/products/${made.id}`) && times <= changes) {
+      changes -= 1;
+      await client.products.update(made.id, { name: `Tile ${times}` });
+    }
+    return response;
+  });
+  const raced = clientOf(accounts.main, { fetch });
+  changes = 1;
+  await raced.products.images.upload(made.id, new Uint8Array(tile));
+  const shown = await client.products.get(made.id);
+  assert.deepEqual([shown.name, shown.images.map((image) => image.id), shown.images[0]?.alt], ["Tile 1", [1, 2, 3], "Old"]);
+  await assert.rejects(client.products.images.upload(made.id, new TextEncoder().encode("Dear reader")), /is not a JPEG/);
+});
+
 test("an order is placed and shipped, and the feed reports it in order", async () => {
   const hook = await client.webhooks.create({ events: ["order.*"] });
   await client.products.create({ name: "Order Mug", price: "12.50", sku: "TS-ORDER", stock: { on_hand: 5 } });

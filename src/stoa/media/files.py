@@ -1,4 +1,4 @@
-"""Stores pictures: the file first, then its row, so that whatever refers to a picture can rely on it."""
+"""Stores pictures: the row first, then the files, and both before anything refers to the picture."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,8 +1,9 @@
 """Serves pictures at /media: immutable files with entity tags and ranges, the small ones from memory."""
 
 import re
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qs
 
 from stoa.media.addresses import name_in_path
@@ -13,6 +14,7 @@ from stoa.rest.request import Headers
 from stoa.rest.response import Response
 
 CACHED_BYTES = 32 * 1024 * 1024  # in each worker
+CACHED_S = 3600.0  # so that a removed picture, or one of an erased store, disappears
 _SMALL = 64 * 1024
 _RANGE = re.compile(rb"bytes=(\d{0,15})-(\d{0,15})\Z")
 _WIDTH = {f"w={width}".encode(): width for width in WIDTHS}
@@ -29,9 +31,10 @@ _SAFE: Headers = [
 class PictureFiles:
     """Answers requests for pictures. What it answers depends on the storage alone, so it needs no database."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, clock: Callable[[], float] = time.monotonic) -> None:
         self._storage = storage
-        self._cached: OrderedDict[str, bytes] = OrderedDict()
+        self._clock = clock
+        self._cached: OrderedDict[str, tuple[bytes, float]] = OrderedDict()  # with the time until which each is served
         self._bytes = 0
 
     async def close(self) -> None:
@@ -67,14 +70,18 @@ class PictureFiles:
 
     async def _read(self, key: str) -> bytes | None:
         if key in self._cached:
-            self._cached.move_to_end(key)
-            return self._cached[key]
+            data, until = self._cached[key]
+            if self._clock() < until:
+                self._cached.move_to_end(key)
+                return data
+            del self._cached[key]
+            self._bytes -= len(data)
         data = await self._storage.get(key)
         if data is not None and len(data) <= _SMALL and key not in self._cached:
-            self._cached[key] = data
+            self._cached[key] = data, self._clock() + CACHED_S
             self._bytes += len(data)
             while self._bytes > CACHED_BYTES:
-                self._bytes -= len(self._cached.popitem(last=False)[1])
+                self._bytes -= len(self._cached.popitem(last=False)[1][0])
         return data
 
 

@@ -62,17 +62,20 @@ class StoreFiles(msgspec.Struct):
 
 
 async def compare_files(by: Operator) -> AsyncGenerator[StoreFiles]:
-    """Compare the storage of each store with its products and collections, which are in the database of the store."""
+    """Compare the storage of each store with its products and collections, which are in the database of the store.
+
+    A picture whose own file is gone is missing, even if smaller sizes are left, because they are not served in its place.
+    """
     storage = open_storage(by.settings)
     try:
         stored: defaultdict[int, set[str]] = defaultdict(set)
         async for key in storage.list_keys():
-            stored[int(key.partition("/")[0])].add(name_of_key(key))
+            stored[int(key.partition("/")[0])].add(key)
         with_rows = (await by.each(queries.STORES_WITH_FILES.all)).values()
         for store_id in sorted({*stored, *(each for found in with_rows for each in found)}):
             shown = set(await queries.SHOWN_NAMES.all(await by.database_of(store_id), store_id))
             own = {name for name in shown if name.startswith(f"{store_id}/")}
-            files = stored[store_id]
-            yield StoreFiles(store_id, len(files), sorted(own - files), sorted(files - own))
+            names = {name_of_key(key) for key in stored[store_id]}
+            yield StoreFiles(store_id, len(names), sorted(own - stored[store_id]), sorted(names - own))
     finally:
         await storage.close()
