@@ -23,7 +23,7 @@ class CannotMeasure(Exception):
 
 
 class TooFew(CannotMeasure):
-    """A run ended with fewer responses than connections."""
+    """A run ended with too few responses to say anything."""
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -75,12 +75,11 @@ def _take_turns(
     for side in sides:
         if row in side.reads:
             side.check(row, products)
+        side.warm_up(row, products, plan.load)
     runs = [(side.name, list[Run]()) for side in sides]
-    for number in range(plan.rounds + 1):  # the first is a warm-up
+    for _ in range(plan.rounds):
         for side, (_, done) in zip(sides, runs, strict=True):
-            run = side.run(row, products, plan.load)
-            if number:
-                done.append(run)
+            done.append(side.run(row, products, plan.load))
     return runs
 
 
