@@ -106,7 +106,7 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
         find_wrk(),
         "-t1",
         "--timeout",
-        "30s",
+        "120s",
         f"-c{load.connections}",
         f"-d{load.seconds:g}s",
         "-s",

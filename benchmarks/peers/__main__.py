@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True):
     def conditions(self) -> str:
         return (
             f"{self.products:,} products, {self.load.connections} connections, {self.workers} API processes of each "
-            f"platform, {self.rounds} rounds of {self.load.seconds:g} s each."
+            f"platform, {self.rounds} rounds of at least {self.load.seconds:g} s each."
         )
 
 
