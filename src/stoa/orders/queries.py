@@ -306,7 +306,13 @@ UNTRACKED = Query(
 
 
 # One order after the other, each with its own actor, author and request.
+# One order has a statement of its own: PostgreSQL plans a statement over arrays for each call.
 UPDATE = Query(
+    Document,
+    """SELECT doc, version
+         FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9::text::bigint[])""",
+)
+UPDATE_ALL = Query(
     Document,
     """SELECT doc, version
          FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])

@@ -100,6 +100,13 @@ async def load(call: Call, order_id: int) -> tuple[OrderState, datetime]:
     return loaded(call, await queries.LOCK.maybe(call.db, call.store_id, order_id))
 
 
+async def lock_all(db: Executor, store_id: int, ids: Sequence[int]) -> dict[int, queries.StoredOrder]:
+    """Lock different orders in the order of their ids, and read those that exist."""
+    one = len(ids) == 1
+    found = await (queries.LOCK.all(db, store_id, ids[0]) if one else queries.LOCK_ALL.all(db, store_id, ids))
+    return {row.id: row for row in found}
+
+
 def loaded(call: Call, row: queries.StoredOrder | None) -> tuple[OrderState, datetime]:
     """The state of an order that was locked, with the time of the lock; checks the version in If-Match."""
     if row is None:
@@ -170,7 +177,11 @@ async def update_all(db: Executor, changes: Sequence[Change]) -> list[One[Any]]:
     if len(customers) > 1:
         await queries.LOCK_CUSTOMERS.all(db, store_id, list(customers))
     try:
-        stored = await queries.UPDATE.all(db, store_id, *zip(*rows, strict=True))
+        stored = (
+            await queries.UPDATE.all(db, store_id, *rows[0])
+            if len(rows) == 1
+            else await queries.UPDATE_ALL.all(db, store_id, *zip(*rows, strict=True))
+        )
     except PostgresError as error:
         refusal = _refusal(error, changes[0].call)
         if refusal is None or len(changes) > 1:
