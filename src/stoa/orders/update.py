@@ -287,9 +287,10 @@ async def _move_stock(db: Executor, changes: Sequence[Change]) -> None:
     product of an earlier one follow in the next statement. All products are locked by the first.
     """
     waiting = {n: (each, effects) for n, each in enumerate(changes) if (effects := each.effects)}
+    chosen = list(waiting)
     while waiting:
-        moves = {n: [_movement(each, n, effect) for effect in effects] for n, (each, effects) in waiting.items()}
-        call = next(iter(waiting.values()))[0].call
+        moves = {n: [_movement(waiting[n][0], n, effect) for effect in waiting[n][1]] for n in chosen}
+        call = waiting[chosen[0]][0].call
         together = [move for each in moves.values() for move in each]
         moved = iter(
             await move_stock(db, call.store_id, together, atomic=True, actor=actor_of(call), request_id=call.request_id)
@@ -306,6 +307,19 @@ async def _move_stock(db: Executor, changes: Sequence[Change]) -> None:
             del waiting[n]
         if refusals:
             raise RefusedCalls(refusals)
+        chosen = _next_moves(waiting)
+
+
+def _next_moves(waiting: Mapping[int, tuple[Change, Sequence[Effect]]]) -> list[int]:
+    """The waiting changes that move different variants, so that few of them must wait again."""
+    chosen: list[int] = []
+    variants: set[int] = set()
+    for n, (_, effects) in waiting.items():
+        own = {effect.variant_id for effect in effects}
+        if variants.isdisjoint(own):
+            chosen.append(n)
+        variants |= own
+    return chosen
 
 
 def _movement(change: Change, number: int, effect: Effect) -> Move:
