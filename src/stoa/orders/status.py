@@ -102,13 +102,14 @@ async def change_all(db: Executor, requests: Sequence[Request]) -> list[One[Orde
             outcomes[number] = await get_order(call, order_id)
             continue
         suspected = change.cancels and change.before.suspected_duplicates > 0
-        if changes and (suspected or change.growing):
+        locks_more = suspected or bool(change.growing)
+        if changes and locks_more:
             break
         if suspected and not suspects:  # the suspect was placed after `_choose`
             suspects = await lock_suspects(call, order_id)
         change.consequences.no_longer_suspected = suspects if change.cancels else ()
         changes[number] = change
-        if suspected or change.growing:
+        if locks_more:
             break
     if changes:
         outcomes.update(zip(changes, await update_all(db, list(changes.values())), strict=True))
