@@ -83,7 +83,8 @@ async def _expire_in_turn(database: Database, store_id: int, due: Sequence[DueOr
     """Expire orders of a store: those without suspected duplicates in one transaction, or each by itself if that fails."""
     store = await STORE_BY_ID.one(database.autocommit, store_id)
     together = [each for each in due if not each.suspected]
-    waiting = deque([*([together] if together else []), *([each] for each in due if each.suspected)])
+    waiting: deque[list[DueOrder]] = deque([together] if together else [])
+    waiting.extend([each] for each in due if each.suspected)
     expired = 0
     while waiting:
         group = waiting.popleft()
