@@ -1,7 +1,6 @@
 """Imports products: finds each row's product by its key, edits working copies, and saves a part of the file at a time."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -31,9 +30,6 @@ from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
 from stoa.rest.metadata import Definitions
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
-
-SAVED_AT_ONCE = 50  # rows: a row costs the same as in a group of 500, and the next ones are planned meanwhile
-PLANNED_AT_ONCE = 5  # rows, about a millisecond, in which the database may wait
 
 
 class Planned(msgspec.Struct):
@@ -66,7 +62,7 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Apply rows in one workspace, and save the changes of some rows while the next ones are planned."""
+    """Apply rows in one workspace, and save the changes in one call."""
     ids: set[int] = set()
     sought = Keys()
     for row in rows:
@@ -78,55 +74,17 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
     active = await _load_levels(db, task.store.id, loaded, named) if named else []
     workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
-
-    async def plan(some: Sequence[Row]) -> list[Planned | Result]:
-        planned: list[Planned | Result] = []
-        for number, row in enumerate(some):
-            if number % PLANNED_AT_ONCE == 0:
-                await asyncio.sleep(0)  # the statements that save other rows are sent and answered
-            try:
-                planned.append(_plan(workspace, by_id, row, task, active, with_changes=not write))
-            except Refusal as refusal:
-                planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
-        return planned
-
+    planned: list[Planned | Result] = []
+    for row in rows:
+        try:
+            planned.append(_plan(workspace, by_id, row, task, active, with_changes=not write))
+        except Refusal as refusal:
+            planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
     if write:
-        size = SAVED_AT_ONCE if not named and _disjoint(loaded, task.options.match_by) else len(rows)
-        groups = [rows[start : start + size] for start in range(0, len(rows), size)]
-        planned = await _plan_and_save(groups, plan, workspace, lambda products: _save(db, task, products))
+        await _save(db, task, workspace.products)
     else:
-        planned = await plan(rows)
         await settle_collections(db, task.store.id, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
-
-
-def _disjoint(loaded: Sequence[ProductCopy], match_by: str) -> bool:
-    """Whether no two rows change one product. Keys are unique in a file, but the SKUs of several variants name one product."""
-    return match_by != "sku" or all(len(product.live) <= 1 for product in loaded)
-
-
-async def _plan_and_save(
-    groups: Sequence[Sequence[Row]],
-    plan: Callable[[Sequence[Row]], Awaitable[list[Planned | Result]]],
-    workspace: ProductWorkspace,
-    save_products: Callable[[Sequence[ProductCopy]], Coroutine[Any, Any, None]],
-) -> list[Planned | Result]:
-    """Plan each group of rows while the database saves the one before. No two groups change the same product."""
-    planned: list[Planned | Result] = []
-    saved: set[int] = set()
-    saving: asyncio.Task[None] | None = None
-    for group in groups:
-        try:
-            planned += await plan(group)
-        finally:  # the connection must be free, even after an error
-            if saving is not None:
-                await saving
-        products = [product for product in workspace.products if product.touched and id(product) not in saved]
-        saved.update(map(id, products))
-        saving = asyncio.create_task(save_products(products))
-    if saving is not None:
-        await saving
-    return planned
 
 
 async def _load_levels(db: Executor, store_id: int, products: Sequence[ProductCopy], named: set[str]) -> list[str]:
