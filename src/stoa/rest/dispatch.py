@@ -414,7 +414,8 @@ async def _carry_out(write: Write, size: int, backend: Backend) -> Response:
     endpoint, call = write.endpoint, write.call
     if endpoint.grouped is not None and not call.faults:
         values = tuple(write.values.values())
-        grouped = GroupedCall(write.request, call, values, size, write.key, write.fingerprint)
+        name = (call.caller.app_id, write.key) if write.key is not None else None
+        grouped = GroupedCall(write.request, call, values, size, name, write.fingerprint)
         async with write.turn:
             return await backend.group_commit.submit(endpoint, grouped)
     return await backend.writes.in_transaction(write)
