@@ -52,6 +52,11 @@ REDIRECTS = {
 # A query that fills a page, and the parameter that differs from the one that most pages mean.
 QUERIES = {"store_search": "?q=linen", "app_usage": "?days=30"}
 TOKENS = {"set_up_page": "set_up", "invitation_page": "invited", "new_password_page": "reset"}
+# The order whose state allows an action; the others are possible after it was shipped.
+ORDERS = {
+    **dict.fromkeys(("pay", "hold"), "pending_order_id"),
+    **dict.fromkeys(("ship", "status", "cancel", "edit", "move"), "processing_order_id"),
+}
 # Further states of pages: who looks, and at what.
 STATES: Mapping[str, tuple[str, str]] = {
     "dashboard-first-visit": (NEWCOMER, "/portal"),
@@ -147,7 +152,7 @@ def _visits(params: dict[str, Any]) -> Iterator[Visit]:
             chosen = params | {"token": params[TOKENS.get(page.name, "reset")]}
             yield Visit(page.name, _reader(page), page.url(chosen) + QUERIES.get(page.name, ""), page.name)
     for action in ACTIONS:
-        order = params["processing_order_id" if action in ("ship", "status", "cancel", "edit") else "order_id"]
+        order = params[ORDERS.get(action, "order_id")]
         yield Visit(f"order_action-{action}", MERCHANT, f"/portal/stores/demo/orders/{order}/{action}", "order_action")
     for name, (email, address) in STATES.items():
         yield Visit(name, email, address.format(**params))
