@@ -48,15 +48,8 @@ SLOW = (
     "reference", "shards", "test_shard_duties.py", "typescript", "upgrades", "usage/test_shutdown.py", "webhooks/delivery",
     "webhooks/test_listen.py",
 )  # fmt: skip
-ONE_SERVICE = (
-    "docs",
-    "client",
-    "connectors",
-    "generated",
-    "shards",
-    "typescript",
-    "upgrades",
-)  # of these, one process runs the whole folder
+# Of these, one process runs the whole folder. It begins with them, because another process steals the last tests of its list.
+ONE_SERVICE = ("client", "connectors", "docs", "generated", "shards", "typescript", "upgrades")
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -118,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items if sharded.is_on() else ():
         if (marker := item.get_closest_marker("not_in_shard")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
-    slow: dict[Path, list[pytest.Item]] = {}
+    slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
     for item in items:
         if is_slow(item.path):
@@ -127,7 +120,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         else:
             fast.append(item)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    shares = [[item for tests in list(slow.values())[n::processes] for item in tests] for n in range(processes)]
+    files = [tests for tests in slow.values() if tests]
+    shares = [[item for tests in files[n::processes] for item in tests] for n in range(processes)]
     start, rest = 0, len(items)
     for n, share in enumerate(shares):
         count = max(rest // (processes - n) - len(share), 0)
