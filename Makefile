@@ -66,15 +66,8 @@ demo: $(VENV)/.runtime ## run two stores with sample data; PORT= sets the port
 # A process for each core and one more, because the tests that start services wait for a third of their time.
 JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST = $(BIN)/python -m pytest --dist worksteal
-# No browser, no processes, no pages, no executed documentation, no long properties, no measured plans, no real timeouts,
-# no thousands of hostile requests.
-SLOW := tests/browser tests/accounting tests/fault tests/upgrades tests/docs tests/property tests/reference tests/generated tests/client tests/demo tests/portal \
-  tests/imports tests/mcp tests/typescript tests/connectors tests/examples tests/contract/test_plans.py tests/contract/test_endpoints.py \
-  tests/contract/test_hostile.py tests/webhooks/test_listen.py tests/webhooks/delivery tests/shards tests/test_shard_duties.py \
-  tests/app_file/test_commands.py tests/db/test_embedded.py tests/operations/test_doctor.py tests/orders/test_order_races.py
-
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
-	@$(PYTEST) -n $(JOBS) $(SLOW:%=--ignore %) $(ARGS)
+	@$(PYTEST) -n $(JOBS) --quick $(ARGS)
 
 test: $(VENV)/.dev ## run the whole test suite in parallel
 	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status

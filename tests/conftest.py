@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -37,27 +38,38 @@ from tests.support.databases import (
 from tests.support.shops import Shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
-# Files whose tests take seconds each. They run first, so that no process waits for another at the end.
+HERE = Path(__file__).parent
+# Folders and files whose tests start services, servers, browsers or compilers, execute documentation, measure plans, or send thousands of
+# requests. They run first, so that no process waits for another at the end; `--quick` leaves them out. `tests/test_slow.py` checks the list.
 SLOW = (
-    "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
-    "typescript", "connectors", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
-    "webhooks/test_listen", "shards",
+    "accounting", "app_file/test_commands.py", "browser", "client", "connectors", "contract/test_endpoints.py",
+    "contract/test_hostile.py", "contract/test_plans.py", "db/test_embedded.py", "demo", "deploy/test_pictures.py", "docs", "examples",
+    "fault", "generated", "imports", "mcp", "operations/test_doctor.py", "orders/test_order_races.py", "portal", "property",
+    "reference", "shards", "test_shard_duties.py", "typescript", "upgrades", "usage/test_shutdown.py", "webhooks/delivery",
+    "webhooks/test_listen.py",
 )  # fmt: skip
-ONE_SERVICE = (
-    "docs",
-    "client",
-    "connectors",
-    "generated",
-    "shards",
-    "typescript",
-    "upgrades",
-)  # of these, one process runs the whole folder
+# Of these, one process runs the whole folder. It begins with them, because another process steals the last tests of its list.
+ONE_SERVICE = ("client", "connectors", "docs", "generated", "shards", "typescript", "upgrades")
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 hypothesis.settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=_PATIENT)
 hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("quick"), max_examples=1_000)
 hypothesis.settings.load_profile("quick")  # `make deep` uses the other
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the slow files, without importing them")
+
+
+@cache
+def is_slow(path: Path) -> bool:
+    """Whether `SLOW` names a file or a folder that contains it."""
+    return any(path.is_relative_to(HERE / name) for name in SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.option.quick and is_slow(collection_path) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,17 +111,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items if sharded.is_on() else ():
         if (marker := item.get_closest_marker("not_in_shard")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
-    here = Path(__file__).parent
-    slow: dict[Path, list[pytest.Item]] = {}
+    slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
     for item in items:
-        name = item.path.relative_to(here).as_posix()
-        if name.startswith(SLOW):
-            slow.setdefault(item.path.parent if name.startswith(ONE_SERVICE) else item.path, []).append(item)
+        if is_slow(item.path):
+            folder = item.path.relative_to(HERE).parts[0]
+            slow.setdefault(HERE / folder if folder in ONE_SERVICE else item.path, []).append(item)
         else:
             fast.append(item)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    shares = [[item for tests in list(slow.values())[n::processes] for item in tests] for n in range(processes)]
+    files = [tests for tests in slow.values() if tests]
+    shares = [[item for tests in files[n::processes] for item in tests] for n in range(processes)]
     start, rest = 0, len(items)
     for n, share in enumerate(shares):
         count = max(rest // (processes - n) - len(share), 0)

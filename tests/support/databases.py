@@ -77,7 +77,9 @@ async def _create(server: str, name: str, template: str = "") -> None:
     admin = await connect(server, statement_timeout_ms=0)
     try:
         await _drop(admin, name)
-        await admin.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
+        # Copying the files takes less time than logging each of their pages, which is the default.
+        copied = f' TEMPLATE "{template}" STRATEGY file_copy' if template else ""
+        await admin.execute(f'CREATE DATABASE "{name}"{copied}')
     finally:
         await admin.close()
 
