@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test coverage test-citus test-shards test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test coverage test-citus test-shards test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -195,6 +195,9 @@ bench-compare: $(VENV)/.bench ## measure this tree against another revision, tak
 
 bench-imports: $(VENV)/.bench ## measure bulk imports, compared with COPY
 	@$(BIN)/python -m benchmarks.imports
+
+bench-peers: $(VENV)/.bench benchmarks/peers/medusa/node_modules/.done benchmarks/peers/vendure/node_modules/.done ## measure Medusa and Vendure beside Stoa, with the same products; installs them from npm
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 bench-deliveries: $(VENV)/.bench ## measure webhook deliveries: latency, throughput, dead receivers, the queue
 	@$(BIN)/python -m benchmarks.deliveries

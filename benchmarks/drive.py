@@ -22,6 +22,10 @@ class CannotMeasure(Exception):
     """A measurement failed; the message says what to do."""
 
 
+class TooFew(CannotMeasure):
+    """A run ended with fewer responses than connections."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """A repeated request. `%d` in path and body becomes an id between first and last, the same in both, `%e` and `%f`
     two others, and NUMBER in body and headers a different number each time."""
@@ -116,7 +120,7 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
         raise CannotMeasure(f"the output of wrk is unreadable:\n{output}")
     requests, microseconds, p50, p99, refused, broken = map(int, result.groups())
     if refused or broken or not requests:
-        raise CannotMeasure(
+        raise (CannotMeasure if refused or broken else TooFew)(
             f"{origin}{request.path}: of {requests} requests, {refused} were refused and {broken} failed"
         )
     return Figures(requests / microseconds * 1e6, p50 / 1000, p99 / 1000)

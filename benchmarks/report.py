@@ -42,6 +42,7 @@ TITLES = {
     "engines": "One server and a Citus cluster",
     "shards": "One server and several shards",
     "sizes": "Bytes of each row",
+    "peers": "Peers",
 }
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -37,6 +37,10 @@ class Service(msgspec.Struct, frozen=True):
             raise CannotMeasure("the service has no workers")
         return max(workers, key=lambda worker: worker.rss_mb)
 
+    def cpu_seconds(self) -> float:
+        """The CPU time of the service and of every process that it started, also of those that have ended."""
+        return sum(map(_ticks, _tree(self.process_id))) / os.sysconf("SC_CLK_TCK")
+
 
 def exit_on_sigterm() -> None:
     """Exit normally on SIGTERM, so that everything we started is stopped."""
@@ -54,7 +58,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: Sequence[str], settings: Mapping[str, str], log: Path) -> Generator[int, None, None]:
+def running(
+    command: Sequence[str], settings: Mapping[str, str], log: Path, folder: Path = _ROOT
+) -> Generator[int, None, None]:
     """Run a process and everything that it starts until the context ends; yields its id."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     paths = os.pathsep.join([str(_ROOT), str(_ROOT / "src")])
@@ -62,7 +68,7 @@ def running(command: Sequence[str], settings: Mapping[str, str], log: Path) -> G
     with log.open("ab") as output:
         # In its own session, so that leftover processes can be killed, and only those.
         process = subprocess.Popen(
-            command, env=environment, cwd=_ROOT, stdout=output, stderr=output, start_new_session=True
+            command, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True
         )
     try:
         yield process.pid
@@ -128,6 +134,23 @@ def _workers(process_id: int) -> list[int]:
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
     return [pid for pid, command in commands.items() if b"stoa.web_worker" in command or b"spawn_main" in command]
+
+
+def _tree(process_id: int) -> list[int]:
+    """A process, its children, and theirs."""
+    found = [process_id]
+    for parent in found:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _ticks(process_id: int) -> int:
+    """The time of a process in user and system mode, with that of its ended children."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return sum(map(int, Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return 0
 
 
 def _memory(process_id: int) -> Memory:
