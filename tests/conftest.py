@@ -29,12 +29,14 @@ from tests.support.databases import (
     SERVER,
     SHARDS,
     TEMPLATE,
+    directory_of,
     drop_made,
     log_fan_out,
     migrated_database,
     on_cluster,
+    sharded_runs,
 )
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 # Files whose tests take seconds each. They run first, so that no process waits for another at the end.
@@ -172,10 +174,23 @@ async def shard_url(database_url: str, settings: Settings) -> AsyncIterator[str]
 
 
 @pytest.fixture(scope="session")
-async def db(shard_url: str) -> AsyncIterator[Database]:
+async def db(shard_url: str, settings: Settings) -> AsyncIterator[Database]:
+    """The database of the stores."""
     database = Database(shard_url, size=10)
+    if sharded.is_on():
+        sharded_runs[shard_url] = sharded.shards_of(settings)
     yield database
     await database.close()
+    if sharded.is_on():
+        shards = sharded_runs.pop(shard_url)
+        await shards.close()
+        await shards.directory.close()
+
+
+@pytest.fixture(scope="session")
+def directory(db: Database) -> Database:
+    """The database of the global rows, which is that of the stores without `make test-shards`."""
+    return directory_of(db)
 
 
 @pytest.fixture(scope="session")
@@ -209,14 +224,10 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-async def _open(application: Application, db: Database) -> Shop:
-    return await sharded.open_shop_of_run(application, db)
-
-
 @pytest.fixture
 async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A new store with an app that has all scopes, and a client of that app."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()
 
@@ -224,6 +235,6 @@ async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
 @pytest.fixture
 async def other_shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A second store, in which the ids of the first do not exist."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()

@@ -42,7 +42,7 @@ def blocks() -> list[tuple[str, str]]:
 async def test_every_example_matches_the_response(shop: Shop) -> None:
     shelves = await Shelves(shop).open(SHIRT)
     response: Any = None
-    by, handle = shop.operator, shop.store.handle
+    by, handle = shop.local_operator, shop.store.handle
     compared = 0
     for language, text in blocks():
         if language == "http":

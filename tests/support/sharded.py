@@ -8,15 +8,17 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from stoa.access.encryption import Cipher
+from stoa.access.encryption import Cipher, shard_url
 from stoa.app import Application
 from stoa.db.connection import Connection, connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.db.shards import Shards
 from stoa.settings import Settings, secret_key
 from stoa.store_data.store_erasure import IN_SHARD
 from tests.support.data_folders import copy_migrated
@@ -69,10 +71,7 @@ class Sharded(msgspec.Struct):
 
     async def open_shop(self) -> Shop:
         """A new store in the shard."""
-        shop = await open_shop(self.application, self.directory)
-        await place(shop.store_id, self.directory, self.shard)
-        shop.directory, shop.db = self.directory, self.shard
-        return shop
+        return await open_shop(self.application, self.shard)
 
 
 @asynccontextmanager
@@ -204,12 +203,9 @@ def is_on() -> bool:
     return RUN in os.environ
 
 
-async def open_shop_of_run(application: Application, db: Database) -> Shop:
-    """A new store where the stores of this run are: in the shard `db`, or in the only database."""
-    if not is_on():
-        return await open_shop(application, db)
-    await application.shards.look()
-    return await Sharded(application, application.database, db).open_shop()
+def shards_of(settings: Settings) -> Shards:
+    """The directory of this run and its shard, for operators of tests."""
+    return Shards(Database(settings.database_url), partial(shard_url, Cipher(secret_key(settings))))
 
 
 def url_of_stores(directory_url: str) -> str:
