@@ -16,12 +16,14 @@ import pytest
 import structlog
 from hypothesis import HealthCheck
 
+from stoa.accounts import ownership
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
 from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.demo import development_stores
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes, sharded
 from tests.support.databases import (
@@ -201,6 +203,14 @@ async def application(settings: Settings, shard_url: str) -> AsyncIterator[Appli
         await app.shards.look()
     yield app
     await app.close()
+
+
+@pytest.fixture(autouse=True)
+def stores_in_the_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `make test-shards`, stores that people create are in the shard, too, however many it has."""
+    if sharded.is_on():
+        for module in (ownership, development_stores):
+            monkeypatch.setattr(module, "choose_shard", sharded.choose)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from stoa.access.admission import TTL_S
 from stoa.access.grants import install, revoke_token
 from stoa.db.errors import StoreElsewhere
 from stoa.db.pool import Database
-from stoa.rest.backends import IS_HERE, Backend
+from stoa.rest.backends import IS_HERE, Backend, StoreReader
 from stoa.settings import Settings
 
 pytestmark = pytest.mark.not_on_cluster("a service has either shards or a cluster")
@@ -95,7 +95,7 @@ async def test_a_read_without_rows_is_not_answered_by_the_database_that_the_stor
     shop = await open_shop(service.application, service.directory)
     before = await shop.client.get(path)
     await place(shop.store_id, service.directory, service.shard)  # the directory has no row of it any more
-    reader = Backend(service.directory, None, lambda _: None).reader(shop.store_id, service.directory)
+    reader = StoreReader(Backend(service.directory, None, lambda _: None), shop.store_id, service.directory)
     with pytest.raises(StoreElsewhere):
         await reader.fetch("SELECT id FROM products WHERE store_id = $1", shop.store_id)
     after = await shop.client.get(path)

@@ -14,11 +14,13 @@ from pathlib import Path
 import msgspec
 
 from stoa.access.encryption import Cipher, shard_url
+from stoa.access.operator import Operator
+from stoa.access.stores import Choice
 from stoa.app import Application
 from stoa.db.connection import Connection, connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
-from stoa.db.shards import Shards
+from stoa.db.shards import SHARDS, Shards
 from stoa.settings import Settings, secret_key
 from stoa.store_data.store_erasure import IN_SHARD
 from tests.support.data_folders import copy_migrated
@@ -201,6 +203,12 @@ async def _until(db: Connection, sql: str) -> None:
 
 def is_on() -> bool:
     return RUN in os.environ
+
+
+async def choose(by: Operator, named: str | None = None) -> Choice:
+    """The shard of this run, if the service has it."""
+    names = [each.name for each in await SHARDS.all(by.db)]
+    return Choice(NAME if NAME in names and by.shards is not None else "", "the tests decide")
 
 
 def shards_of(settings: Settings) -> Shards:

@@ -188,12 +188,19 @@ async def token_for(service: httpx.AsyncClient, client_id: str, client_secret: s
     return answer.json()["access_token"]
 
 
-def operator_of(db: Database, settings: Settings, shards: Shards | None = None) -> Operator:
+def operator_of(
+    db: Database,
+    settings: Settings,
+    shards: Shards | None = None,
+    *,
+    actor: str = "operator:tests",
+    request_id: str = "req_tests",
+) -> Operator:
     """An operator who works in this database; if it is the shard that has the stores of this run, in the directory and there."""
     shards = shards or sharded_runs.get(db.url)
     db = directory_of(db)
     everywhere = Everywhere(shards.directory, shards) if shards is not None else None
-    return Operator(db, settings, actor="operator:tests", request_id="req_tests", everywhere=everywhere)
+    return Operator(db, settings, actor=actor, request_id=request_id, everywhere=everywhere)
 
 
 async def open_shop(application: Application, db: Database, *, currency: str = "USD", patient: bool = False) -> Shop:

@@ -121,10 +121,10 @@ async def receive_in_shard(by: Operator, store: StoreRow, more: Mapping[str, Rec
 
 
 class Choice(msgspec.Struct):
-    """Where a new store goes, and why."""
+    """Where a new store goes, and why; without shards, there is no reason to name."""
 
     shard: str
-    why: str
+    why: str = ""
 
 
 async def choose_shard(by: Operator, named: str | None = None) -> Choice:
@@ -137,9 +137,9 @@ async def choose_shard(by: Operator, named: str | None = None) -> Choice:
         name = DIRECTORY if named == DIRECTORY_NAME else named
         if name not in active:
             raise NoShardForStores(named, [each or DIRECTORY_NAME for each in active])
-        return Choice(name, "as you asked")
+        return Choice(name, "as you asked" if shards else "")
     if not shards or by.shards is None:
-        return Choice(DIRECTORY, "there are no shards")
+        return Choice(DIRECTORY)
     counts = {each.shard: each.stores for each in await STORES_BY_SHARD.all(by.db)}
     rest = ""
     for name in sorted(active, key=lambda each: (counts.get(each, 0), each == DIRECTORY, each)):

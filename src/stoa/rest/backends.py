@@ -42,9 +42,14 @@ class Backend:
         self.group_commit = GroupCommit(database, committed)
         self._looks = Coalescer[int, None, bool](self._look)
 
-    def reader(self, store_id: int, db: Executor) -> "StoreReader":
-        """Reads the store by `db`, which is this database or its replica."""
-        return StoreReader(self, store_id, db)
+    async def reading(self, store_id: int, db: Executor, *, one_by_one: bool) -> Executor:
+        """Reads the store by `db`, which is this database or its replica. `one_by_one` is for handlers that need `db` itself: the
+        look is a statement of its own."""
+        if not one_by_one:
+            return StoreReader(self, store_id, db)
+        if not await self.holds(store_id):
+            raise StoreElsewhere
+        return db
 
     async def holds(self, store_id: int) -> bool:
         """Whether the database holds the store. Requests that ask at the same time share a statement."""

@@ -338,7 +338,7 @@ class Dispatcher:
             if backend.replica is not None and not endpoint.primary:
                 call.db = await backend.replica.reader(request.allowance.fence if request.allowance else None)
             if database.fenced:
-                call.db = backend.reader(store.id, call.db)
+                call.db = await backend.reading(store.id, call.db, one_by_one=endpoint.primary)
             result = await endpoint.handler(call, **values)
             return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
