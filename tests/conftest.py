@@ -95,15 +95,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stop)
 
 
+def _name_of(item: pytest.Item, here: Path) -> str:
+    """The file and the function of a test, without its parameters."""
+    return f"{item.path.relative_to(here).as_posix()}::{item.name.partition('[')[0]}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
     for item in items if on_cluster() else ():
         if (marker := item.get_closest_marker("not_on_cluster")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on a cluster: {marker.args[0]}"))
-    for item in items if sharded.is_on() else ():
-        if (marker := item.get_closest_marker("not_in_shard")) is not None:
-            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
     here = Path(__file__).parent
+    for item in items if sharded.is_on() else ():
+        marker = item.get_closest_marker("not_in_shard")
+        reason = marker.args[0] if marker is not None else sharded.why_apart(_name_of(item, here))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {reason}"))
     slow: dict[Path, list[pytest.Item]] = {}
     fast: list[pytest.Item] = []
     for item in items:
@@ -206,9 +213,10 @@ async def application(settings: Settings, shard_url: str) -> AsyncIterator[Appli
 
 
 @pytest.fixture(autouse=True)
-def stores_in_the_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+def stores_in_the_shard(request: pytest.FixtureRequest) -> None:
     """With `make test-shards`, stores that people create are in the shard, too, however many it has."""
     if sharded.is_on():
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         for module in (ownership, development_stores):
             monkeypatch.setattr(module, "choose_shard", sharded.choose)
 

@@ -48,6 +48,7 @@ async def test_every_example_matches_the_response(shop: Shop) -> None:
         if language == "http":
             if "transfer" in text:
                 await add_location(by, handle, "east", "East warehouse", "4 Dock Road, Bath", priority=20)
+                await shop.settle()
                 await asyncio.sleep(TTL_S)
             line, _, body = text.partition("\n")
             method, path = line.split(" ")

@@ -223,6 +223,7 @@ async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) 
         ("location.activated", "location:west", "{}"),
     ]
     east = {"code": "east", "name": "East side", "address": "4 Dock Road", "priority": 7, "active": True}
+    await shelves.shop.settle()
     while True:  # a store is cached for less than a second
         page = (await shelves.shop.client.get("/products/inventory")).json()
         if east in page["meta"]["locations"]:

@@ -200,7 +200,7 @@ async def test_a_stream_follows_its_store(service: Sharded, shop: Shop) -> None:
 
 async def test_usage_is_counted_in_the_shard(service: Sharded, shop: Shop) -> None:
     assert (await shop.client.get("/products")).status_code == 200
-    await service.application._recorders.flush(service.application.shards)  # pyright: ignore[reportPrivateUsage]
+    await service.application.usage.flush(service.application.shards)
     assert await count(service.shard, "usage_days", shop) == 1
     assert await count(service.directory, "usage_days", shop) == 0
 

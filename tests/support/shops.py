@@ -17,6 +17,8 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
+from stoa.background import RECEIVERS
+from stoa.db.directory_outbox import collect
 from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
@@ -98,6 +100,12 @@ class Shop:
         return Operator(
             self.db, self.application.settings, actor=self.operator.actor, request_id=self.operator.request_id
         )
+
+    async def settle(self) -> None:
+        """Do what workers do every second: bring what the store has caused in the directory there, and back in its copies."""
+        if self.directory is not None:
+            await collect(self.db, self.directory, RECEIVERS)
+            await self.operator.at_store(self.store.handle)
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
         """Add products; returns their ids."""
