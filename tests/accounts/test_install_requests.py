@@ -7,9 +7,10 @@ from stoa.access.contract import NotInstalled
 from stoa.access.grants import install, list_installations, uninstall
 from stoa.access.operator import Operator
 from stoa.accounts import install_requests
-from stoa.accounts.contract import NoSuchRequest, OwnedStore
+from stoa.accounts.contract import OwnedStore
 from stoa.accounts.install_requests import reduce_scopes
 from stoa.accounts.ownership import owned_app, owned_store
+from stoa.accounts.refusals import NoSuchRequest
 from stoa.db.pool import Database
 from tests.support.ownership import create_app, create_store
 from tests.support.people import User

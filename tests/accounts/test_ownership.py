@@ -4,7 +4,7 @@ import pytest
 
 from stoa.access.operator import Operator
 from stoa.accounts import ownership
-from stoa.accounts.contract import TooManyStores
+from stoa.accounts.refusals import TooManyStores
 from stoa.db.pool import Database
 from tests.support.people import User
 

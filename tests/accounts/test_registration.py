@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import EmailTaken, LinkExpired
+from stoa.accounts.refusals import EmailTaken, LinkExpired
 from stoa.accounts.registration import accept_link, create_account, create_setup_link, find_link, invite
 from stoa.db.pool import Database
 from stoa.settings import Settings

@@ -3,7 +3,7 @@
 import pyotp
 import pytest
 
-from stoa.accounts.contract import InvalidEmail, InvalidHomepage, InvalidReason, WeakPassword
+from stoa.accounts.refusals import InvalidEmail, InvalidHomepage, InvalidReason, WeakPassword
 from stoa.accounts.rules import check_listing, check_password, matching_step, normalize_email
 
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import WrongCredentials
+from stoa.accounts.refusals import WrongCredentials
 from stoa.accounts.registration import change_password
 from stoa.accounts.sessions import sign_in
 from stoa.db.pool import Database

@@ -6,7 +6,7 @@ import pyotp
 
 from stoa.access.operator import Operator
 from stoa.accounts import two_factor
-from stoa.accounts.contract import TwoFactorOn, WrongCode
+from stoa.accounts.refusals import TwoFactorOn, WrongCode
 from stoa.accounts.sessions import find_session, sign_in
 from stoa.db.pool import Database
 from stoa.settings import Settings

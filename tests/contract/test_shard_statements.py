@@ -55,6 +55,7 @@ IN_TWO_DATABASES = {
     "stoa.accounts.ownership.open_development_store": _NEW_STORE,
     "stoa.accounts.ownership.open_store": _NEW_STORE,
     "stoa.app_file.push.push": _ROLLED_OUT,
+    "stoa.db.shard_outbox._receive": _BY_ITSELF,
     "stoa.demo.development_stores._create": _NEW_STORE,
     "stoa.demo.run._open_store": _DEMO,
     "stoa.demo.uploads.import_files": _DEMO,

@@ -132,7 +132,7 @@ async def _list_times(folder: Path, account: Account, seconds: float) -> dict[st
             times.append(
                 (
                     await call(
-                        folder, [Line(account, f"/products?{name}")], callers=1, seconds=max(1.0, seconds / RUNS)
+                        folder, [Line(account, f"/products?{name}")], callers=1, seconds=max(3.0, seconds / RUNS)
                     )
                 ).p50_ms
             )

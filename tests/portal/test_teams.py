@@ -6,8 +6,9 @@ import re
 import pytest
 
 from stoa.accounts import teams
-from stoa.accounts.contract import LastOwner, Team
+from stoa.accounts.contract import Team
 from stoa.accounts.ownership import give
+from stoa.accounts.refusals import LastOwner
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.operations.maintenance import maintain

@@ -10,15 +10,7 @@ from stoa.access.grants import install, list_installations
 from stoa.access.operator import Operator, known_scopes, known_store
 from stoa.access.operator_queries import GET_INSTALLATION, REMOVED_INSTALLATIONS
 from stoa.access.rules import expanded
-from stoa.accounts.contract import (
-    AlreadyGranted,
-    InstallRequest,
-    NoSuchRequest,
-    OwnedApp,
-    OwnedStore,
-    ReasonsMissing,
-    RefusedRecently,
-)
+from stoa.accounts.contract import InstallRequest, OwnedApp, OwnedStore
 from stoa.accounts.ownership import listing_of
 from stoa.accounts.queries import (
     DELETE_ANSWERED_REQUEST,
@@ -31,6 +23,7 @@ from stoa.accounts.queries import (
     REQUESTS_OF_STORE,
     SAVE_REQUEST,
 )
+from stoa.accounts.refusals import AlreadyGranted, NoSuchRequest, ReasonsMissing, RefusedRecently
 from stoa.db.directory_outbox import send
 from stoa.db.query import Executor
 from stoa.notifications.news import install_request

@@ -5,8 +5,9 @@ import secrets
 import msgspec
 
 from stoa.access.operator import Operator
-from stoa.accounts.contract import Team, TooManyInvitations
+from stoa.accounts.contract import Team
 from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, NEXT_INVITATION_AT
+from stoa.accounts.refusals import TooManyInvitations
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
 from stoa.mail.message import new_nonce, one_time_token

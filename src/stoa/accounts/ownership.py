@@ -12,19 +12,7 @@ from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Joined, Operator, find_app, known_store
 from stoa.access.stores import ENGLISH, UTC, choose_shard, create_store, receive_in_shard
-from stoa.accounts.contract import (
-    ROLES,
-    Developer,
-    InvalidRole,
-    Kind,
-    Listing,
-    NotOwned,
-    OwnedApp,
-    OwnedStore,
-    Role,
-    TooManyApps,
-    TooManyStores,
-)
+from stoa.accounts.contract import ROLES, Developer, Kind, Listing, OwnedApp, OwnedStore, Role
 from stoa.accounts.queries import (
     APP_BY_REGISTRATION,
     COUNT_APPS,
@@ -43,6 +31,7 @@ from stoa.accounts.queries import (
     SET_APP_ROLE,
     SET_STORE_ROLE,
 )
+from stoa.accounts.refusals import InvalidRole, NotOwned, TooManyApps, TooManyStores
 from stoa.accounts.registration import find_account
 from stoa.accounts.rules import check_listing
 from stoa.db.pool import Database

@@ -9,18 +9,7 @@ from stoa.access.operator import Operator
 from stoa.access.queries import FAILED_ATTEMPTS
 from stoa.accounts import passwords
 from stoa.accounts.authentication_queries import DELETE_RECOVERY_CODES, END_SESSIONS, SET_TWO_FACTOR
-from stoa.accounts.contract import (
-    Account,
-    AccountInvitation,
-    EmailTaken,
-    Link,
-    LinkExpired,
-    NewLink,
-    NewSession,
-    NoSuchAccount,
-    NoSuchInvitation,
-    Purpose,
-)
+from stoa.accounts.contract import Account, AccountInvitation, Link, NewLink, NewSession, Purpose
 from stoa.accounts.invitation_mail import QUIET_MINUTES, Carried, account_invitation, carry
 from stoa.accounts.queries import (
     ACCOUNT_BY_EMAIL,
@@ -41,6 +30,7 @@ from stoa.accounts.queries import (
     USE_LINK,
     AddedLink,
 )
+from stoa.accounts.refusals import EmailTaken, LinkExpired, NoSuchAccount, NoSuchInvitation
 from stoa.accounts.rules import check_password, check_person_name, normalize_email
 from stoa.accounts.sessions import open_session
 from stoa.accounts.verification import request_verification, verified_by_mail

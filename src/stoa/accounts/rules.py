@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pyotp
 
 from stoa.access.contract import MisleadingName
-from stoa.accounts.contract import InvalidEmail, InvalidHomepage, InvalidPersonName, InvalidReason, WeakPassword
+from stoa.accounts.refusals import InvalidEmail, InvalidHomepage, InvalidPersonName, InvalidReason, WeakPassword
 from stoa.names import fault_in
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 12, 256

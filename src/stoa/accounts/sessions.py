@@ -20,17 +20,10 @@ from stoa.accounts.authentication_queries import (
     OPEN_SESSION,
     TOUCH_SESSION,
 )
-from stoa.accounts.contract import (
-    AccountDisabled,
-    InvalidEmail,
-    NewSession,
-    Session,
-    SessionAccount,
-    WrongCredentials,
-    WrongPassword,
-)
+from stoa.accounts.contract import NewSession, Session, SessionAccount
 from stoa.accounts.devices import note_sign_in
 from stoa.accounts.queries import SET_PASSWORD
+from stoa.accounts.refusals import AccountDisabled, InvalidEmail, WrongCredentials, WrongPassword
 from stoa.accounts.rules import normalize_email
 from stoa.db.pool import Database
 from stoa.db.query import Executor

@@ -14,25 +14,14 @@ from stoa.accounts import passwords
 from stoa.accounts.contract import (
     ROLES,
     Account,
-    AlreadyMember,
-    EmailTaken,
     Invitation,
     InvitationToTeam,
     Kind,
-    LastOwner,
-    LinkExpired,
     Member,
     NewLink,
-    NoSuchInvitation,
-    NoSuchMember,
-    NoSuchOffer,
     OfferedOwnership,
     OwnershipOffer,
     Team,
-    TooManyApps,
-    TooManyMembers,
-    TooManyStores,
-    WrongInvitee,
 )
 from stoa.accounts.invitation_mail import QUIET_MINUTES, carry, team_invitation
 from stoa.accounts.ownership import DEVELOPMENT, LIVE, MAX_APPS, MAX_DEVELOPMENT_STORES, MAX_STORES, check_role
@@ -44,6 +33,19 @@ from stoa.accounts.queries import (
     REMOVE_STORE_ROLE,
     SET_APP_ROLE,
     SET_STORE_ROLE,
+)
+from stoa.accounts.refusals import (
+    AlreadyMember,
+    EmailTaken,
+    LastOwner,
+    LinkExpired,
+    NoSuchInvitation,
+    NoSuchMember,
+    NoSuchOffer,
+    TooManyApps,
+    TooManyMembers,
+    TooManyStores,
+    WrongInvitee,
 )
 from stoa.accounts.registration import insert_account
 from stoa.accounts.rules import check_password, check_person_name, normalize_email

@@ -19,15 +19,9 @@ from stoa.accounts.authentication_queries import (
     USE_RECOVERY_CODE,
     TwoFactor,
 )
-from stoa.accounts.contract import (
-    NewSession,
-    SessionAccount,
-    SignInExpired,
-    TwoFactorLocked,
-    TwoFactorOn,
-    WrongCode,
-)
+from stoa.accounts.contract import NewSession, SessionAccount
 from stoa.accounts.devices import note_sign_in
+from stoa.accounts.refusals import SignInExpired, TwoFactorLocked, TwoFactorOn, WrongCode
 from stoa.accounts.rules import RECOVERY_CODES, matching_step, new_recovery_code, normalize_code
 from stoa.accounts.sessions import open_session
 from stoa.db.query import Executor

@@ -6,20 +6,18 @@ from urllib.parse import quote
 import msgspec
 
 from stoa.accounts import registration, reset_requests, sessions, two_factor
-from stoa.accounts.contract import (
-    Account,
+from stoa.accounts.contract import Account, Link, Purpose
+from stoa.accounts.devices import remember_device
+from stoa.accounts.refusals import (
     AccountDisabled,
     EmailTaken,
     InvalidEmail,
-    Link,
-    Purpose,
     SignInExpired,
     TwoFactorLocked,
     WeakPassword,
     WrongCode,
     WrongCredentials,
 )
-from stoa.accounts.devices import remember_device
 from stoa.portal.kit.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
 from stoa.portal.kit.forms import EMAIL_MESSAGE, Email, FormError, text
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View, return_path

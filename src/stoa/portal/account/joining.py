@@ -6,7 +6,8 @@ import msgspec
 
 from stoa.access.contract import AccessRefused
 from stoa.accounts import sessions, teams
-from stoa.accounts.contract import EmailTaken, InvitationToTeam, LinkExpired, WeakPassword
+from stoa.accounts.contract import InvitationToTeam
+from stoa.accounts.refusals import EmailTaken, LinkExpired, WeakPassword
 from stoa.portal.account.authentication import NewPassword, PersonName
 from stoa.portal.kit.dispatch import SIGN_IN, not_found, sentence
 from stoa.portal.kit.forms import FormError

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from stoa.access.encryption import Undecryptable
 from stoa.accounts import registration, sessions, two_factor, verification
-from stoa.accounts.contract import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.accounts.queries import GET_ACCOUNT
+from stoa.accounts.refusals import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
 from stoa.notifications.contract import KINDS, Kind, Preference
 from stoa.notifications.queries import PREFERENCES, SET_PREFERENCES
 from stoa.portal.account.authentication import Code, NewPassword, Password, PersonName

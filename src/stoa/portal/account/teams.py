@@ -7,8 +7,9 @@ import msgspec
 
 from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts import teams
-from stoa.accounts.contract import ROLES, AlreadyMember, InvalidEmail, InvalidRole, Right, Team, TooManyInvitations
+from stoa.accounts.contract import ROLES, Right, Team
 from stoa.accounts.rate_limit import limit_rate
+from stoa.accounts.refusals import AlreadyMember, InvalidEmail, InvalidRole, TooManyInvitations
 from stoa.portal.kit.dispatch import sentence
 from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, text
 from stoa.portal.kit.links import invitation_made

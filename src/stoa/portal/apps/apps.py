@@ -11,15 +11,9 @@ import msgspec
 from stoa.access.contract import SCOPES, Installation, InvalidHandle, NewSecret, NoSuchStore, TooManyAttempts
 from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.accounts import install_requests, ownership
-from stoa.accounts.contract import (
-    AlreadyGranted,
-    NoSuchRequest,
-    ReasonsMissing,
-    RefusedRecently,
-    Right,
-    TooManyStores,
-)
+from stoa.accounts.contract import Right
 from stoa.accounts.rate_limit import limit_rate
+from stoa.accounts.refusals import AlreadyGranted, NoSuchRequest, ReasonsMissing, RefusedRecently, TooManyStores
 from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.demo.development_stores import create_development_store

@@ -10,9 +10,10 @@ from stoa.access.contract import App, NoSuchApp, NoSuchStore, StoreRow
 from stoa.access.grants import list_installations
 from stoa.access.operator import find_app, known_store
 from stoa.accounts import registration, reset_requests
-from stoa.accounts.contract import Account, EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
+from stoa.accounts.contract import Account
 from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
+from stoa.accounts.refusals import EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.db.query import Query
 from stoa.portal.kit.dispatch import not_found, sentence
 from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, text

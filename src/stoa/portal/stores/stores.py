@@ -17,7 +17,8 @@ from stoa.access.grants import list_installations, uninstall
 from stoa.access.operator import find_store
 from stoa.access.stores import ENGLISH, UTC
 from stoa.accounts import install_requests, ownership
-from stoa.accounts.contract import Listing, NoSuchRequest
+from stoa.accounts.contract import Listing
+from stoa.accounts.refusals import NoSuchRequest
 from stoa.demo.development_stores import create_development_store
 from stoa.money import CURRENCIES
 from stoa.portal.kit.dispatch import not_found, sentence
