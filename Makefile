@@ -101,8 +101,7 @@ SHARDED := tests/customers/test_lists.py tests/customers/test_profiles.py tests/
   tests/inventory/test_adjust_inventory.py tests/inventory/test_locations.py tests/orders/test_place_orders.py \
   tests/orders/test_order_locations.py tests/products/test_change_products.py tests/products/test_collections.py \
   tests/metadata/test_writes.py tests/access/test_reinstall.py tests/access/test_installations.py tests/rest/test_lists.py \
-  tests/rest/test_streams.py tests/webhooks/test_managed_lanes.py tests/webhooks/api/test_feed.py tests/usage/test_recorder.py \
-  tests/portal/test_stores.py tests/portal/test_orders.py
+  tests/webhooks/test_managed_lanes.py tests/webhooks/api/test_feed.py tests/usage/test_recorder.py tests/portal/test_stores.py
 test-shards: $(VENV)/.dev ## run some tests of each slice with the stores in a shard, to which global tables are replicated
 	@TEST_SHARDS=1 $(PYTEST) -n $(JOBS) --timeout 300 $(if $(ARGS),$(ARGS),$(SHARDED))
 

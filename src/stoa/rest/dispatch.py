@@ -265,7 +265,7 @@ class Dispatcher:
         try:
             endpoint, values = self._router.find(request.method, request.sub_path)
         except Refusal as refusal:
-            refusal.app_id = await self._app_of(store, headers)
+            refusal.app_id = await self._app_of(store, headers, backend)
             raise
         request.operation = endpoint.name
         if endpoint.deprecation is not None:
@@ -301,9 +301,9 @@ class Dispatcher:
             else:
                 del self._in_flight[key]
 
-    async def _app_of(self, store: Store, headers: dict[bytes, bytes]) -> int | None:
+    async def _app_of(self, store: Store, headers: dict[bytes, bytes], backend: Backend) -> int | None:
         """The app that requests an unknown route, for its request log. The response is the same for every caller."""
-        if self._database.full:  # a line in a log is not worth a wait for a connection
+        if self._database.full or backend.database.full:  # a line in a log is not worth a wait for a connection
             return None
         try:
             return (await self._access.caller(store, bearer_token(headers))).app_id
