@@ -17,12 +17,14 @@ import pytest
 import structlog
 from hypothesis import HealthCheck
 
+from stoa.accounts import ownership
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
 from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.demo import development_stores
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes, sharded
 from tests.support.databases import (
@@ -30,12 +32,14 @@ from tests.support.databases import (
     SERVER,
     SHARDS,
     TEMPLATE,
+    directory_of,
     drop_made,
     log_fan_out,
     migrated_database,
     on_cluster,
+    sharded_runs,
 )
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 HERE = Path(__file__).parent
@@ -103,14 +107,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stop)
 
 
+def _name_of(item: pytest.Item) -> str:
+    """The file and the function of a test, without its parameters."""
+    return f"{item.path.relative_to(HERE).as_posix()}::{item.name.partition('[')[0]}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
     for item in items if on_cluster() else ():
         if (marker := item.get_closest_marker("not_on_cluster")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on a cluster: {marker.args[0]}"))
     for item in items if sharded.is_on() else ():
-        if (marker := item.get_closest_marker("not_in_shard")) is not None:
-            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
+        marker = item.get_closest_marker("not_in_shard")
+        reason = marker.args[0] if marker is not None else sharded.why_apart(_name_of(item))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {reason}"))
     slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
     for item in items:
@@ -184,10 +195,23 @@ async def shard_url(database_url: str, settings: Settings) -> AsyncIterator[str]
 
 
 @pytest.fixture(scope="session")
-async def db(shard_url: str) -> AsyncIterator[Database]:
+async def db(shard_url: str, settings: Settings) -> AsyncIterator[Database]:
+    """The database of the stores."""
     database = Database(shard_url, size=10)
+    if sharded.is_on():
+        sharded_runs[shard_url] = sharded.shards_of(settings)
     yield database
     await database.close()
+    if sharded.is_on():
+        shards = sharded_runs.pop(shard_url)
+        await shards.close()
+        await shards.directory.close()
+
+
+@pytest.fixture(scope="session")
+def directory(db: Database) -> Database:
+    """The database of the global rows, which is that of the stores without `make test-shards`."""
+    return directory_of(db)
 
 
 @pytest.fixture(scope="session")
@@ -198,6 +222,15 @@ async def application(settings: Settings, shard_url: str) -> AsyncIterator[Appli
         await app.shards.look()
     yield app
     await app.close()
+
+
+@pytest.fixture(autouse=True)
+def stores_in_the_shard(request: pytest.FixtureRequest) -> None:
+    """With `make test-shards`, stores that people create are in the shard, too, however many it has."""
+    if sharded.is_on():
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        for module in (ownership, development_stores):
+            monkeypatch.setattr(module, "choose_shard", sharded.choose)
 
 
 @pytest.fixture(autouse=True)
@@ -221,14 +254,10 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-async def _open(application: Application, db: Database) -> Shop:
-    return await sharded.open_shop_of_run(application, db)
-
-
 @pytest.fixture
 async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A new store with an app that has all scopes, and a client of that app."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()
 
@@ -236,6 +265,6 @@ async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
 @pytest.fixture
 async def other_shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A second store, in which the ids of the first do not exist."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()

@@ -65,6 +65,12 @@ FIRING: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str]]] = {
         {"shard": "east"},
     ),
     "StoaMoveLeft": ({"stoa_shard_moves_left": "1x60"}, {"stoa_shard_moves_left": "0x60"}, {}),
+    # While a shard is away, its messages wait, but one alert is enough.
+    "StoaMessageWaits": (
+        {"stoa_shard_oldest_message_seconds": "0+60x60", 'stoa_shard_away{shard="east"}': "0x60"},
+        {"stoa_shard_oldest_message_seconds": "0+60x60", 'stoa_shard_away{shard="east"}': "1x60"},
+        {},
+    ),
     "StoaSlotKeepsLog": (
         {'stoa_replication_slot_bytes{shard=""}': "0+500000000x60"}, {'stoa_replication_slot_bytes{shard=""}': "5000000000x60"}, {}
     ),

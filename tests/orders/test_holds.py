@@ -348,7 +348,7 @@ async def test_a_worker_that_is_killed_leaves_each_order_whole(
     await store.skip_events()
     for _ in range(3):
         worker = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", WORKER, settings.database_url, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", WORKER, db.url, stdout=asyncio.subprocess.PIPE
         )
         assert worker.stdout is not None
         await worker.stdout.readline()  # killed inside its first transaction

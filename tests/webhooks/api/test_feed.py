@@ -72,7 +72,7 @@ async def test_a_waiting_request_returns_as_soon_as_an_event_is_routed(shop: Sho
 
 
 async def until_waiting(shop: Shop, count: int) -> None:
-    watch = feed.watch_of(shop.application.database)
+    watch = feed.watch_of(await shop.application.shards.of_store(shop.store_id))
     async with asyncio.timeout(10):
         while len(watch._waiting) < count:  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0.01)
