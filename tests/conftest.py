@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -16,12 +17,14 @@ import pytest
 import structlog
 from hypothesis import HealthCheck
 
+from stoa.accounts import ownership
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
 from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.demo import development_stores
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes, sharded
 from tests.support.databases import (
@@ -29,35 +32,48 @@ from tests.support.databases import (
     SERVER,
     SHARDS,
     TEMPLATE,
+    directory_of,
     drop_made,
     log_fan_out,
     migrated_database,
     on_cluster,
+    sharded_runs,
 )
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
-# Files whose tests take seconds each. They run first, so that no process waits for another at the end.
+HERE = Path(__file__).parent
+# Folders and files whose tests start services, servers, browsers or compilers, execute documentation, measure plans, or send thousands of
+# requests. They run first, so that no process waits for another at the end; `--quick` leaves them out. `tests/test_slow.py` checks the list.
 SLOW = (
-    "browser", "reference/test_in_browser", "reference/test_console", "upgrades", "fault", "demo", "docs", "property", "generated", "accounting", "client",
-    "typescript", "connectors", "imports/test_runner", "contract/test_plans", "orders/test_order_races", "webhooks/delivery",
-    "webhooks/test_listen", "shards",
+    "accounting", "app_file/test_commands.py", "browser", "client", "connectors", "contract/test_endpoints.py",
+    "contract/test_hostile.py", "contract/test_plans.py", "db/test_embedded.py", "demo", "deploy/test_pictures.py", "docs", "examples",
+    "fault", "generated", "imports", "mcp", "operations/test_doctor.py", "orders/test_order_races.py", "portal", "property",
+    "reference", "shards", "test_shard_duties.py", "typescript", "upgrades", "usage/test_shutdown.py", "webhooks/delivery",
+    "webhooks/test_listen.py",
 )  # fmt: skip
-ONE_SERVICE = (
-    "docs",
-    "client",
-    "connectors",
-    "generated",
-    "shards",
-    "typescript",
-    "upgrades",
-)  # of these, one process runs the whole folder
+# Of these, one process runs the whole folder. It begins with them, because another process steals the last tests of its list.
+ONE_SERVICE = ("client", "connectors", "docs", "generated", "shards", "typescript", "upgrades")
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 hypothesis.settings.register_profile("quick", max_examples=50, deadline=None, suppress_health_check=_PATIENT)
 hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("quick"), max_examples=1_000)
 hypothesis.settings.load_profile("quick")  # `make deep` uses the other
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the slow files, without importing them")
+
+
+@cache
+def is_slow(path: Path) -> bool:
+    """Whether `SLOW` names a file or a folder that contains it."""
+    return any(path.is_relative_to(HERE / name) for name in SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.option.quick and is_slow(collection_path) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,25 +107,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(stop)
 
 
+def _name_of(item: pytest.Item) -> str:
+    """The file and the function of a test, without its parameters."""
+    return f"{item.path.relative_to(HERE).as_posix()}::{item.name.partition('[')[0]}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each process its share of the slow files first: the scheduler splits the list into equal parts."""
     for item in items if on_cluster() else ():
         if (marker := item.get_closest_marker("not_on_cluster")) is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on a cluster: {marker.args[0]}"))
     for item in items if sharded.is_on() else ():
-        if (marker := item.get_closest_marker("not_in_shard")) is not None:
-            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {marker.args[0]}"))
-    here = Path(__file__).parent
-    slow: dict[Path, list[pytest.Item]] = {}
+        marker = item.get_closest_marker("not_in_shard")
+        reason = marker.args[0] if marker is not None else sharded.why_apart(_name_of(item))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not in a shard: {reason}"))
+    slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
     for item in items:
-        name = item.path.relative_to(here).as_posix()
-        if name.startswith(SLOW):
-            slow.setdefault(item.path.parent if name.startswith(ONE_SERVICE) else item.path, []).append(item)
+        if is_slow(item.path):
+            folder = item.path.relative_to(HERE).parts[0]
+            slow.setdefault(HERE / folder if folder in ONE_SERVICE else item.path, []).append(item)
         else:
             fast.append(item)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    shares = [[item for tests in list(slow.values())[n::processes] for item in tests] for n in range(processes)]
+    files = [tests for tests in slow.values() if tests]
+    shares = [[item for tests in files[n::processes] for item in tests] for n in range(processes)]
     start, rest = 0, len(items)
     for n, share in enumerate(shares):
         count = max(rest // (processes - n) - len(share), 0)
@@ -172,10 +195,23 @@ async def shard_url(database_url: str, settings: Settings) -> AsyncIterator[str]
 
 
 @pytest.fixture(scope="session")
-async def db(shard_url: str) -> AsyncIterator[Database]:
+async def db(shard_url: str, settings: Settings) -> AsyncIterator[Database]:
+    """The database of the stores."""
     database = Database(shard_url, size=10)
+    if sharded.is_on():
+        sharded_runs[shard_url] = sharded.shards_of(settings)
     yield database
     await database.close()
+    if sharded.is_on():
+        shards = sharded_runs.pop(shard_url)
+        await shards.close()
+        await shards.directory.close()
+
+
+@pytest.fixture(scope="session")
+def directory(db: Database) -> Database:
+    """The database of the global rows, which is that of the stores without `make test-shards`."""
+    return directory_of(db)
 
 
 @pytest.fixture(scope="session")
@@ -186,6 +222,15 @@ async def application(settings: Settings, shard_url: str) -> AsyncIterator[Appli
         await app.shards.look()
     yield app
     await app.close()
+
+
+@pytest.fixture(autouse=True)
+def stores_in_the_shard(request: pytest.FixtureRequest) -> None:
+    """With `make test-shards`, stores that people create are in the shard, too, however many it has."""
+    if sharded.is_on():
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        for module in (ownership, development_stores):
+            monkeypatch.setattr(module, "choose_shard", sharded.choose)
 
 
 @pytest.fixture(autouse=True)
@@ -209,14 +254,10 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-async def _open(application: Application, db: Database) -> Shop:
-    return await sharded.open_shop_of_run(application, db)
-
-
 @pytest.fixture
 async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A new store with an app that has all scopes, and a client of that app."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()
 
@@ -224,6 +265,6 @@ async def shop(application: Application, db: Database) -> AsyncIterator[Shop]:
 @pytest.fixture
 async def other_shop(application: Application, db: Database) -> AsyncIterator[Shop]:
     """A second store, in which the ids of the first do not exist."""
-    opened = await _open(application, db)
+    opened = await open_shop(application, db)
     yield opened
     await opened.client.aclose()

@@ -78,10 +78,9 @@ class Application:
         self.shards = Shards(self.database, partial(shard_url, cipher), size=settings.database_pool)
         self.access = Admission(self.database, settings, self.shards)
         words = path_words(endpoint.path for endpoint in endpoints)
-        self._recorders = Recorders(lambda: Recorder(RequestLog(words, settings.request_log_rows)))
-        self.usage = self._recorders.directory
+        self.usage = Recorders(lambda: Recorder(RequestLog(words, settings.request_log_rows)))
         self._tracing = tracing or (Tracing(settings, "web") if settings.otlp_endpoint else None)
-        self._observe: Callable[[Observed], None] = Observer(settings, self._recorders)
+        self._observe: Callable[[Observed], None] = Observer(settings, self.usage)
         if self._tracing is not None:
             self._observe = self._tracing.observing(self._observe)
         self._readiness = Readiness(self.database, self.shards)
@@ -280,7 +279,7 @@ class Application:
             if message["type"] == "lifespan.startup":
                 self._tasks = [
                     asyncio.create_task(maintain_forever(self.shards, self.settings)),
-                    asyncio.create_task(self._recorders.flush_forever(self.shards)),
+                    asyncio.create_task(self.usage.flush_forever(self.shards)),
                     asyncio.create_task(self.shards.watch()),
                 ]
                 if self.settings.metrics != "off":
@@ -298,7 +297,7 @@ class Application:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
-                await self._recorders.flush(self.shards)
+                await self.usage.flush(self.shards)
                 await self.close()
                 log_stop("web")
                 await send({"type": "lifespan.shutdown.complete"})

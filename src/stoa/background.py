@@ -14,12 +14,14 @@ import msgspec
 from stoa.access.app_changes import APP_CHANGED
 from stoa.access.audit import ENTRY, receive_entry
 from stoa.access.operator import Operator
+from stoa.access.stores import CREATED, receive_new_store
 from stoa.accounts.install_requests import ANSWERED, receive_answer
 from stoa.accounts.ownership import NEW_SCOPES, grant_in_shard
 from stoa.accounts.reset_requests import answer_reset_requests
 from stoa.db.directory_outbox import collect
 from stoa.db.pool import Database
-from stoa.db.shard_outbox import ReceiveForShard, ReceiveForStore, receive_for_shard, receive_for_stores
+from stoa.db.shard_outbox import ReceiveForShard, ReceiveForStore, Retries, receive_for_shard, receive_for_stores
+from stoa.demo.development_stores import SAMPLES, receive_samples
 from stoa.ids import new_id
 from stoa.inventory.locations import LOCATIONS, receive_locations
 from stoa.loops import beside, log_failure, repeat
@@ -88,6 +90,7 @@ class Work(msgspec.Struct, frozen=True):
     observe: Callable[[SentAttempt], None]
     trace: Trace | None = None
     directory: Database | None = None  # if these are the duties of a shard
+    retries: Retries = msgspec.field(default_factory=Retries)  # of messages from the directory
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -156,7 +159,12 @@ async def _collect(work: Work) -> None:
 
 def store_receivers(settings: Settings) -> dict[str, ReceiveForStore]:
     """The receivers of messages to one store, by kind."""
-    return {ENTRY: receive_entry, APP_CHANGED: partial(receive_app_change, settings)}
+    return {
+        ENTRY: receive_entry,
+        CREATED: receive_new_store,
+        SAMPLES: partial(receive_samples, settings),
+        APP_CHANGED: partial(receive_app_change, settings),
+    }
 
 
 def shard_receivers(settings: Settings) -> dict[str, ReceiveForShard]:
@@ -168,9 +176,9 @@ async def _receive(work: Work) -> None:
     here, directory = work.pools.durable, work.directory or work.pools.durable
     if not here.fenced:
         return  # a service without shards
-    await receive_for_stores(here, directory, store_receivers(work.settings))
+    await receive_for_stores(here, directory, store_receivers(work.settings), work.retries)
     if work.directory is not None:
-        while await receive_for_shard(here, directory, shard_receivers(work.settings)):
+        while await receive_for_shard(here, directory, shard_receivers(work.settings), work.retries):
             pass
 
 

@@ -58,7 +58,7 @@ _MODULES = {
     "restore": "stoa.backup.commands",
     "serve": "stoa.processes.commands",
     "shard": "stoa.shards.commands",
-    "store": "stoa.store_data.export",
+    "store": "stoa.store_data.export_commands",
     "token": "stoa.access.token_commands",
     "worker": "stoa.worker",
 }

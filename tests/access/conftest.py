@@ -13,12 +13,14 @@ from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.access.tenants import Tenant, open_tenant
+from tests.support.databases import directory_of, sharded_runs
 from tests.support.people import new_peer
+from tests.support.shops import operator_of
 
 
 @pytest.fixture
 def operator(db: Database, settings: Settings) -> Operator:
-    return Operator(db, settings, actor="operator:maria", request_id="req_access_tests")
+    return operator_of(db, settings, actor="operator:maria", request_id="req_access_tests")
 
 
 @pytest.fixture
@@ -30,7 +32,8 @@ def peer() -> str:
 @pytest.fixture
 def token_app(db: Database, settings: Settings) -> Starlette:
     """Only the OAuth endpoints, at the root of the service and under each store."""
-    tokens = routes(db, Admission(db, settings), settings)
+    directory, shards = directory_of(db), sharded_runs.get(db.url)
+    tokens = routes(directory, Admission(directory, settings, shards), settings, shards)
     return Starlette(routes=[*tokens, Mount("/stores/{handle}", routes=tokens)])
 
 

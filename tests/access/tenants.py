@@ -15,6 +15,8 @@ from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.db.pool import Database
 from stoa.rest.call import Store
+from tests.support.databases import sharded_runs
+from tests.support.sharded import NAME
 
 REQUESTED = ["products:read", "products:write", "orders:read", "orders:write"]
 _numbers = itertools.count(1)
@@ -49,7 +51,7 @@ def new_handle() -> str:
 
 
 async def open_store(operator: Operator, hosts: Sequence[str] = ()) -> StoreRow:
-    return await create_store(operator, new_handle(), "A store", "EUR", hosts)
+    return await create_store(operator, new_handle(), "A store", "EUR", hosts, shard=NAME if sharded_runs else "")
 
 
 async def open_tenant(operator: Operator, scopes: Sequence[str] = REQUESTED) -> Tenant:

@@ -19,7 +19,7 @@ from stoa.app_file.commands import COMMANDS as APP_COMMANDS
 from stoa.db.connection import connect
 from stoa.processes.serving import check_start
 from stoa.settings import Settings
-from stoa.store_data.export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export_commands import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]

@@ -20,6 +20,7 @@ from stoa.access.stores import update_store
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.access.tenants import REQUESTED, open_store
+from tests.support.databases import directory_of, sharded_runs
 
 PATH = "/oauth/installations"
 
@@ -27,7 +28,9 @@ PATH = "/oauth/installations"
 @pytest.fixture
 async def service(db: Database, settings: Settings, peer: str) -> AsyncIterator[httpx.AsyncClient]:
     public = msgspec.structs.replace(settings, public_url="https://api.example.com")
-    app = Starlette(routes=[*routes(db, public), *token_routes(db, Admission(db, public), public)])
+    directory, shards = directory_of(db), sharded_runs.get(db.url)
+    tokens = token_routes(directory, Admission(directory, public, shards), public, shards)
+    app = Starlette(routes=[*routes(directory, public, shards), *tokens])
     transport = httpx.ASGITransport(app, client=(peer, 40_000))
     async with httpx.AsyncClient(transport=transport, base_url="http://service.test") as client:
         yield client

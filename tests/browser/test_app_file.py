@@ -31,7 +31,7 @@ async def test_a_developer_uploads_the_file_and_creates_a_deploy_token(
     await screenshot(page, "app-file-changes")
     await page.get_by_role("button", name="Apply these changes").click()
     await expect(page.get_by_text("1 change applied.")).to_be_visible()
-    await expect(page.get_by_role("heading", name="Stock copy")).to_be_visible()
+    await expect(page.get_by_role("link", name="Settings · Stock copy")).to_be_visible()
     await page.goto(f"{app}/deploy-tokens")
     await page.get_by_label("Name", exact=True).fill("CI")
     await page.get_by_role("button", name="Create deploy token").click()

@@ -1,7 +1,5 @@
 """A small shop moves by the SDK against a running service, as the guide says and as the figure measures."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,17 +19,6 @@ def test_the_guide_prints_what_it_shows(variables: dict[str, str], tmp_path: Pat
     printed = run(GUIDE, variables, tmp_path).splitlines()
     assert printed[:2] == ["products succeeded 2", "customers succeeded 1"]
     assert printed[2:] == SHOWN
-
-
-def test_the_guide_passes_the_type_checker(tmp_path: Path) -> None:
-    (tmp_path / "guide.py").write_text(GUIDE)
-    checked = subprocess.run(
-        [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, tmp_path / "guide.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.timeout(300)

@@ -1,11 +1,7 @@
 """Both clients of the SDK cover all declared operations, with types."""
 
 import inspect
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -56,35 +52,6 @@ def _resources(parent: Any, chain: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         if isinstance(value, Resource | AsyncResource):
             yield (*chain, name), value
             yield from _resources(value, (*chain, name))
-
-
-def test_the_type_checker_finds_a_wrong_argument(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from stoa_client import Client\n"
-        "client = Client('http://localhost', token='x')\n"
-        "client.products.create(name='Mug', price='1.00', status='gone')\n"  # line 3: no such status
-        "client.products.create(price='1.00')\n"  # line 4: no name
-        "client.products.list(color='red')\n"  # line 5: no such filter
-        "client.products.create(name='Mug', price=1.5)\n"  # line 6: a float is not exact
-        "total: int = client.products.list(status='active', price_gte='1').page().total\n"
-        "names: list[str] = [product.name for product in client.products.list()]\n"
-        "name: str = client.products.get(1).name\n"
-        "name = client.products.get(1, fields=['id']).name\n"  # line 10: the name may be missing
-        "names = [product.name for product in client.products.list(fields='id')]\n"  # line 11
-        "name = client.products.create(name='Mug', price='1.00', fields=['id', 'name']).name\n"  # line 12
-        "found = client.products.get(1, fields=['id', 'name']).name\n"
-        "name = found if isinstance(found, str) else 'none'\n"
-    )
-    found = subprocess.run(
-        [Path(sys.executable).parent / "pyright", "--pythonpath", sys.executable, "--outputjson", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    lines = {each["range"]["start"]["line"] + 1 for each in json.loads(found.stdout)["generalDiagnostics"]}
-    assert lines == {3, 4, 5, 6, 10, 11, 12}
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

@@ -196,13 +196,14 @@ def texts_in(node: ast.expr) -> set[str]:
 def fault_codes() -> set[str]:
     """The codes that the source gives to faults: as a text, or as a name to which the same module assigns texts."""
     found: set[str] = set()
-    for path in Path(stoa.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = (path.read_text(encoding="utf-8") for path in Path(stoa.__file__).parent.rglob("*.py"))
+    for text in (each for each in texts if "Fault(" in each):
+        nodes = list(ast.walk(ast.parse(text)))
         assigned: dict[str, set[str]] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 assigned.setdefault(node.targets[0].id, set()).update(texts_in(node.value))
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fault":
                 code = node.args[1]
                 found |= assigned.get(code.id, set()) if isinstance(code, ast.Name) else texts_in(code)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.metadata.support import merchant_defines
 from tests.support.crowd import gather, name_of
-from tests.support.service import migrated_database, new_database
+from tests.support.service import migrated_database, new_database, sibling
 from tests.support.shops import Shop, api_client, open_shop
 
 from stoa.api import ENDPOINTS
@@ -229,10 +229,14 @@ async def large(settings: Settings) -> Shop:
 
 @pytest.fixture(scope="module", params=PLANS)
 async def watched(request: pytest.FixtureRequest, settings: Settings, large: Shop) -> AsyncIterator[Watched]:
-    """A database of its own for each plan mode: changes of one would leave old versions of rows, which the other reads."""
+    """A database for each plan mode: changes of one would leave old versions of rows, which the other reads.
+
+    The last mode uses the filled database itself, of which the modes before it have copies.
+    """
     number = PLANS.index(request.param)
     filled = f"test_plans_{os.getpid()}"
-    url = await new_database(f"{filled}_{number}", template=filled)
+    last = number == len(PLANS) - 1
+    url = sibling(settings.database_url, filled) if last else await new_database(f"{filled}_{number}", template=filled)
     db = await connect(url, statement_timeout_ms=0)
     planned = f"{url}{'&' if '?' in url else '?'}plan_cache_mode={request.param}"
     # One connection, so that its statistics can be flushed.

@@ -38,13 +38,14 @@ SENDERS = {
     "stoa.db.shard_outbox.send_to_shards",
 }
 SENDING = {
-    "stoa.access.operator.Operator.record_global",
+    "stoa.access.operator.Operator.send_entry",
     "stoa.accounts.install_requests._end_request",
     "stoa.inventory.locations._publish",
     "stoa.notifications.notify.notify",
 }
 _ROLLED_OUT = "it acts on the stores of the directory, and tells the shards, whose stores follow"
-_NEW_STORE = "a new store is in the directory"
+_NEW_STORE = "a new store that is in a shard gets its first rows in a message"
+_DEMO = "the demo has one database"
 _BY_ITSELF = "it writes each database in a transaction of its own"
 # Functions whose transaction may write global tables and rows of a store, and how a store in a shard gets its part.
 IN_TWO_DATABASES = {
@@ -54,10 +55,10 @@ IN_TWO_DATABASES = {
     "stoa.accounts.ownership.open_development_store": _NEW_STORE,
     "stoa.accounts.ownership.open_store": _NEW_STORE,
     "stoa.app_file.push.push": _ROLLED_OUT,
-    "stoa.db.shard_outbox.receive_for_stores": _BY_ITSELF,
+    "stoa.db.shard_outbox._receive": _BY_ITSELF,
     "stoa.demo.development_stores._create": _NEW_STORE,
-    "stoa.demo.run._open_store": _NEW_STORE,
-    "stoa.demo.uploads.import_files": _NEW_STORE,
+    "stoa.demo.run._open_store": _DEMO,
+    "stoa.demo.uploads.import_files": _DEMO,
     "stoa.operations.maintenance.maintain": "in a shard, it leaves out the tasks of the directory",
     "stoa.portal.apps.endpoint.rotate_signing_secret": _ROLLED_OUT,
     "stoa.shards.membership.add": _BY_ITSELF,

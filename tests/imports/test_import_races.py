@@ -50,9 +50,9 @@ async def test_rows_that_lose_several_races_find_the_winners(shop: Shop) -> None
 
 
 @pytest.fixture
-async def workers(database_url: str) -> AsyncIterator[list[Database]]:
+async def workers(shard_url: str) -> AsyncIterator[list[Database]]:
     """Two workers, each with its own connection."""
-    databases = [Database(database_url, size=1) for _ in range(2)]
+    databases = [Database(shard_url, size=1) for _ in range(2)]
     yield databases
     for database in databases:
         await database.close()

@@ -44,7 +44,7 @@ SHIRT: dict[str, Any] = {
 async def stores(shop: Shop) -> Shop:
     """A shop with the locations east, west and closed (inactive), two mugs at the default location, and a shirt."""
     await open_locations(shop, east=5, west=20, closed=30)
-    await deactivate_location(shop.operator, shop.store.handle, "closed")
+    await deactivate_location(shop.local_operator, shop.store.handle, "closed")
     await shop.add(mug(1))
     await shop.add(mug(2))
     await shop.add(SHIRT)
@@ -151,7 +151,7 @@ async def test_a_corrected_report_can_be_sent_again(stores: Shop) -> None:
     job = await import_file(stores, sheet(COUNT, ["MUG-1", "closed", "5"], ["MUG-2", "-x", "5"]), CSV)
     answer = await stores.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
     assert "MUG-2,'-x,5,unknown_location" in answer.text
-    await activate_location(stores.operator, stores.store.handle, "closed")
+    await activate_location(stores.local_operator, stores.store.handle, "closed")
     again = await import_file(stores, answer.content.replace(b"'-x", b"east"), CSV)
     assert again["status"] == "succeeded"
     assert await levels(stores, "MUG-1") == {"default": (3, 0), "closed": (5, 0)}

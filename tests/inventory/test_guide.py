@@ -42,12 +42,13 @@ def blocks() -> list[tuple[str, str]]:
 async def test_every_example_matches_the_response(shop: Shop) -> None:
     shelves = await Shelves(shop).open(SHIRT)
     response: Any = None
-    by, handle = shop.operator, shop.store.handle
+    by, handle = shop.local_operator, shop.store.handle
     compared = 0
     for language, text in blocks():
         if language == "http":
             if "transfer" in text:
                 await add_location(by, handle, "east", "East warehouse", "4 Dock Road, Bath", priority=20)
+                await shop.settle()
                 await asyncio.sleep(TTL_S)
             line, _, body = text.partition("\n")
             method, path = line.split(" ")

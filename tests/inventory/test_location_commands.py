@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from stoa.access.console import open_console
 from stoa.inventory.location_commands import COMMANDS
 from stoa.settings import Settings
-from stoa.store_data.export import COMMANDS as STORE_COMMANDS
+from stoa.store_data.export_commands import COMMANDS as STORE_COMMANDS
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]

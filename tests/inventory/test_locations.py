@@ -59,8 +59,8 @@ async def test_a_store_starts_with_one_location(shop: Shop) -> None:
 
 
 async def test_locations_are_listed_by_priority(shelves: Shelves) -> None:
-    await update_location(shelves.shop.operator, shelves.shop.store.handle, "default", priority=10)
-    rows = await list_locations(shelves.shop.operator, shelves.shop.store.handle)
+    await update_location(shelves.shop.local_operator, shelves.shop.store.handle, "default", priority=10)
+    rows = await list_locations(shelves.shop.local_operator, shelves.shop.store.handle)
     assert [row.code for row in rows] == ["east", "default", "west"]
     await spread(shelves.shop, "SOCK-S", east=1, west=2)
     assert list(await levels(shelves.shop, "SOCK-S")) == ["east", "default", "west"]
@@ -132,7 +132,7 @@ async def test_units_of_a_product_are_written_to_the_default_location(shelves: S
 
 async def test_an_import_moves_stock_only_at_active_locations(shelves: Shelves) -> None:
     shop = shelves.shop
-    await deactivate_location(shop.operator, shop.store.handle, "west")
+    await deactivate_location(shop.local_operator, shop.store.handle, "west")
     moves = [
         Move(sku="SOCK-S", kind="import", location=code, absolute=True, on_hand=4, reason="sync")
         for code in ("west", "east", "nowhere")
@@ -177,7 +177,7 @@ async def test_an_impossible_change_is_refused(
     shelves: Shelves, item: dict[str, Any], status: int, fault: tuple[str, str]
 ) -> None:
     await open_locations(shelves.shop, closed=30)
-    await deactivate_location(shelves.shop.operator, shelves.shop.store.handle, "closed")
+    await deactivate_location(shelves.shop.local_operator, shelves.shop.store.handle, "closed")
     answer = await shelves.adjust(item)
     assert (answer.status_code, faults(answer)[0]) == (status, fault)
     assert (await shelves.entries(), await shelves.events()) == ([], [])
@@ -206,7 +206,7 @@ async def test_another_stores_location_is_unknown(shelves: Shelves, other_shop: 
 
 
 async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) -> None:
-    by, handle = shelves.shop.operator, shelves.shop.store.handle
+    by, handle = shelves.shop.local_operator, shelves.shop.store.handle
     await update_location(by, handle, "east", name="East side", address=" 4 Dock Road ", priority=7)
     await update_location(by, handle, "east", name="East side")
     await deactivate_location(by, handle, "west")
@@ -223,6 +223,7 @@ async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) 
         ("location.activated", "location:west", "{}"),
     ]
     east = {"code": "east", "name": "East side", "address": "4 Dock Road", "priority": 7, "active": True}
+    await shelves.shop.settle()
     while True:  # a store is cached for less than a second
         page = (await shelves.shop.client.get("/products/inventory")).json()
         if east in page["meta"]["locations"]:
@@ -231,7 +232,7 @@ async def test_changes_of_locations_are_audited_and_published(shelves: Shelves) 
 
 
 async def test_only_an_empty_location_can_be_deactivated(shelves: Shelves) -> None:
-    by, handle = shelves.shop.operator, shelves.shop.store.handle
+    by, handle = shelves.shop.local_operator, shelves.shop.store.handle
     await spread(shelves.shop, "SOCK-S", east=2)
     with pytest.raises(LocationInUse, match="holds 2 units, of which 0 are reserved"):
         await deactivate_location(by, handle, "east")
@@ -244,7 +245,7 @@ async def test_only_an_empty_location_can_be_deactivated(shelves: Shelves) -> No
 async def test_stock_cannot_reach_a_location_while_it_is_deactivated(shelves: Shelves) -> None:
     """The second transaction waits for the first, in both orders."""
     shop = shelves.shop
-    by, handle = shop.operator, shop.store.handle
+    by, handle = shop.local_operator, shop.store.handle
     async with shop.db.transaction() as other:
         await other.fetch("SELECT 1 FROM locations WHERE store_id = $1 AND code = 'east' FOR KEY SHARE", shop.store_id)
         closing = asyncio.create_task(deactivate_location(by, handle, "east"))
@@ -279,18 +280,18 @@ async def test_an_invalid_location_is_refused(
     shelves: Shelves, arguments: tuple[Any, ...], refusal: type[AccessRefused]
 ) -> None:
     with pytest.raises(refusal):
-        await add_location(shelves.shop.operator, shelves.shop.store.handle, *arguments)
+        await add_location(shelves.shop.local_operator, shelves.shop.store.handle, *arguments)
 
 
 async def test_an_unknown_location_cannot_be_changed(shelves: Shelves) -> None:
     for change in (update_location, deactivate_location, activate_location):
         with pytest.raises(NoSuchLocation):
-            await change(shelves.shop.operator, shelves.shop.store.handle, "nowhere")
+            await change(shelves.shop.local_operator, shelves.shop.store.handle, "nowhere")
 
 
 async def test_a_store_has_a_limited_number_of_locations(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locations, "MOST_LOCATIONS", 4)
-    by, handle = shelves.shop.operator, shelves.shop.store.handle
+    by, handle = shelves.shop.local_operator, shelves.shop.store.handle
     adding = [add_location(by, handle, f"more-{n}", "More") for n in range(3)]
     results = await asyncio.gather(*adding, return_exceptions=True)
     assert sum(isinstance(result, TooManyLocations) for result in results) == 2

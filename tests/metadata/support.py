@@ -15,11 +15,13 @@ WARRANTY = {"resource": "product", "key": "warranty_months", "type": "integer", 
 async def merchant_defines(shop: Shop, *definitions: dict[str, Any]) -> None:
     for each in definitions:
         await define(shop.operator, shop.store.handle, read_definition(each, of_app=False))
+    await shop.operator.at_store(shop.store.handle)  # in a shard, they have arrived
 
 
 async def app_defines(shop: Shop, *definitions: dict[str, Any]) -> None:
     for each in definitions:
         await define_of_app(shop.operator, shop.client_id, read_definition(each, of_app=True))
+    await shop.operator.at_store(shop.store.handle)
 
 
 async def in_force() -> None:

@@ -86,8 +86,8 @@ async def test_a_line_item_without_stock_shows_the_location_that_ships_it(two: S
 async def test_a_location_that_cannot_ship_is_refused_and_nothing_is_written(
     two: SampleStore, sent: tuple[int, str], fault: tuple[str, str]
 ) -> None:
-    await add_location(two.shop.operator, two.shop.store.handle, "old", "Old")
-    await deactivate_location(two.shop.operator, two.shop.store.handle, "old")
+    await add_location(two.shop.local_operator, two.shop.store.handle, "old", "Old")
+    await deactivate_location(two.shop.local_operator, two.shop.store.handle, "old")
     order = await split_order(two)
     before, stock = await two.get(order), await levels(two.shop, "TEA")
     answer = await two.put_status(order, status="shipped", line_items=[portion(order, *sent)])
@@ -156,7 +156,7 @@ async def test_a_voided_shipment_of_a_cancelled_order_returns_to_stock(two: Samp
 async def test_units_of_a_closed_location_are_reserved_at_the_default_location(two: SampleStore) -> None:
     order = await two.place(("TEA", 4), status="processing", location="east")
     await two.change_status(order, "shipped")
-    await deactivate_location(two.shop.operator, two.shop.store.handle, "east")
+    await deactivate_location(two.shop.local_operator, two.shop.store.handle, "east")
     voided = (await two.put_status(order, fulfillment_id=1, void=True)).json()["data"]
     assert allocations(voided) == [(DEFAULT_LOCATION, 4)]
     assert (await levels(two.shop, "TEA"))[DEFAULT_LOCATION] == (10, 4)

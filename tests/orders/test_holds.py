@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -178,17 +179,103 @@ async def test_an_order_that_fails_does_not_keep_others_from_expiring(
 ) -> None:
     first, second = [await store.place(("TEA", 1), hold_for=3600) for _ in range(2)]
     await end_holds(store, first, second)
-    working = expiry.expire
+    due = await store.get(first)
+    working = expiry.expire_all
 
-    async def fail(call: Any, order_id: int) -> bool:
-        if order_id == first["id"]:
+    async def fail(db: Any, store: Any, ids: Sequence[int]) -> int:
+        expired = await working(db, store, ids)
+        if first["id"] in ids:
             raise ValueError("broken")
-        return await working(call, order_id)
+        return expired
 
-    monkeypatch.setattr(expiry, "expire", fail)
+    monkeypatch.setattr(expiry, "expire_all", fail)
+    await store.skip_events()
     assert (await expire_orders(db), (await store.get(second))["status"]) == (1, "cancelled")
+    assert (await store.get(first), await store.stock("TEA")) == (due, (10, 1))
     monkeypatch.undo()
     assert (await expire_orders(db), (await store.get(first))["status"]) == (1, "cancelled")
+    events = await store.events("order.expired")
+    assert [event["resource_id"] for event in events] == [second["id"], first["id"]]
+
+
+async def caused(store: SampleStore) -> dict[str, list[str]]:
+    """The types of the events since the last `skip_events` by the request that caused them, oldest first."""
+    statement = "SELECT request_id, type FROM events WHERE store_id = $1 AND position > $2 ORDER BY position"
+    found: dict[str, list[str]] = {}
+    for request_id, name in await store.shop.db.fetch(statement, store.shop.store_id, store.last_event):
+        found.setdefault(request_id, []).append(name)
+    return found
+
+
+async def test_orders_of_one_store_expire_in_one_transaction_as_they_would_alone(
+    store: SampleStore, db: Database
+) -> None:
+    alone = await store.place(("TEA", 2), ("POT-B", 1), customer=ADA, hold_for=3600)
+    await end_holds(store, alone)
+    await store.skip_events()
+    assert await expire_orders(db) == 1
+    [expected] = (await caused(store)).values()
+    assert len(expected) == 4, "two of the order, and one of each variant"
+    orders = [
+        await store.place(*lines, customer={"email": f"{n}@example.com"}, hold_for=3600)
+        for n, lines in enumerate(
+            [[("TEA", 2), ("POT-B", 1)], [("TEA", 1)], [("POT-W", 1)], [("POT-B", 1), ("TEA", 1)]]
+        )
+    ]
+    await end_holds(store, *orders)
+    await store.skip_events()
+    assert await expire_orders(db) == 4
+    rows = await db.fetch(
+        "SELECT DISTINCT xmin::text FROM orders WHERE store_id = $1 AND id > $2", store.shop.store_id, alone["id"]
+    )
+    assert len(rows) == 1, "one transaction"
+    requests = list((await caused(store)).values())
+    assert (len(requests), requests[0]) == (4, expected), "each order has a request of its own"
+    expired = [event["resource_id"] for event in await store.events("order.expired")]
+    assert expired == [order["id"] for order in orders]
+    for order, moves in zip(orders, ([-2, -1], [-1], [-1], [-1, -1]), strict=True):
+        released = [entry for entry in await store.ledger(order) if entry[0] == "release"]
+        assert released == [("release", 0, units) for units in moves]
+        entry = (await store.timeline(order))[0]
+        assert (entry["body"], entry["author"]["name"]) == (REASON, "Stoa")
+    assert [await store.stock(sku) for sku in ("TEA", "POT-B", "POT-W")] == [(10, 0), (3, 0), (1, 0)]
+    await store.assert_stock_is_consistent()
+
+
+async def test_a_group_that_the_database_refuses_is_expired_one_by_one(store: SampleStore, db: Database) -> None:
+    orders = [await store.place((sku, 1), hold_for=3600) for sku in ("TEA", "POT-B", "POT-W")]
+    await end_holds(store, *orders)
+    taken = "UPDATE variants SET reserved = reserved - 1 WHERE store_id = $1 AND sku = 'POT-B'"
+    await db.execute(taken, store.shop.store_id)  # to release what is not reserved violates a constraint
+    assert await expire_orders(db) == 2
+    assert [(await store.get(order))["status"] for order in orders] == ["cancelled", "pending", "cancelled"]
+    assert [await store.stock(sku) for sku in ("TEA", "POT-W")] == [(10, 0), (1, 0)]
+
+
+async def test_an_order_with_suspected_duplicates_expires_beside_the_others(store: SampleStore, db: Database) -> None:
+    plain = await store.place(("POT-B", 1), hold_for=3600)
+    suspect, kept = [await store.place(("TEA", 1), customer=ADA, **body) for body in ({"hold_for": 3600}, {})]
+    assert kept["suspected_duplicates_count"] == 1
+    await end_holds(store, plain, suspect)
+    await store.skip_events()
+    assert await expire_orders(db) == 2
+    assert (await store.get(kept))["suspected_duplicates_count"] == 0
+    assert [(await store.get(each))["status"] for each in (plain, suspect, kept)] == [
+        "cancelled",
+        "cancelled",
+        "pending",
+    ]
+    assert len(await store.events("order.expired")) == 2
+
+
+async def test_an_order_that_is_locked_is_left_out_of_its_group(store: SampleStore, db: Database) -> None:
+    locked, other = [await store.place(("TEA", 1), hold_for=3600) for _ in range(2)]
+    await end_holds(store, locked, other)
+    async with db.transaction(store.shop.store_id) as transaction:
+        await transaction.execute("SELECT 1 FROM orders WHERE id = $1 FOR NO KEY UPDATE", locked["id"])
+        assert await expire_orders(db) == 1
+    assert [(await store.get(order))["status"] for order in (locked, other)] == ["pending", "cancelled"]
+    assert await expire_orders(db) == 1
 
 
 async def test_a_store_with_very_many_orders_does_not_delay_those_of_others(
@@ -200,14 +287,14 @@ async def test_a_store_with_very_many_orders_does_not_delay_those_of_others(
     one = await other.place(("TEA", 1), hold_for=3600)
     await end_holds(other, one)
     done: list[int] = []
-    working = expiry.expire
+    working = expiry.expire_all
 
-    async def note(call: Any, order_id: int) -> bool:
-        if call.store_id in (store.shop.store_id, other_shop.store_id):
-            done.append(order_id)
-        return await working(call, order_id)
+    async def note(db: Any, of: Any, ids: Sequence[int]) -> int:
+        if of.id in (store.shop.store_id, other_shop.store_id):
+            done.extend(ids)
+        return await working(db, of, ids)
 
-    monkeypatch.setattr(expiry, "expire", note)
+    monkeypatch.setattr(expiry, "expire_all", note)
     monkeypatch.setattr(expiry, "_TURN", 2)
     assert await expire_orders(db) == 7
     assert done.index(one["id"]) <= 2
@@ -240,13 +327,13 @@ from stoa.orders.expiry import expire_orders
 
 async def main():
     database = Database(sys.argv[1], size=2)
-    working = expiry.expire
-    async def expire(call, order_id):
-        done = await working(call, order_id)
-        print(order_id, flush=True)  # not committed yet
+    working = expiry.expire_all
+    async def expire_all(db, store, ids):
+        done = await working(db, store, ids)
+        print(ids, flush=True)  # not committed yet
         await asyncio.sleep(0.02)
         return done
-    expiry.expire = expire
+    expiry.expire_all = expire_all
     await expire_orders(database)
 
 asyncio.run(main())
@@ -261,10 +348,10 @@ async def test_a_worker_that_is_killed_leaves_each_order_whole(
     await store.skip_events()
     for _ in range(3):
         worker = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", WORKER, settings.database_url, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", WORKER, db.url, stdout=asyncio.subprocess.PIPE
         )
         assert worker.stdout is not None
-        await worker.stdout.readline()  # killed inside the transaction of its first order
+        await worker.stdout.readline()  # killed inside its first transaction
         worker.send_signal(signal.SIGKILL)
         await worker.wait()
     async with asyncio.timeout(60):

@@ -70,8 +70,8 @@ async def test_units_that_are_partly_there_already_need_only_the_rest(two: Sampl
 
 
 async def test_a_reservation_that_cannot_move_stays_and_nothing_is_written(two: SampleStore) -> None:
-    await add_location(two.shop.operator, two.shop.store.handle, "old", "Old")
-    await deactivate_location(two.shop.operator, two.shop.store.handle, "old")
+    await add_location(two.shop.local_operator, two.shop.store.handle, "old", "Old")
+    await deactivate_location(two.shop.local_operator, two.shop.store.handle, "old")
     order = await two.place(
         ("TEA", 5), line_items=[{"sku": "TEA", "quantity": 5}, {"name": "Gift", "quantity": 1, "unit_price": "1.00"}]
     )

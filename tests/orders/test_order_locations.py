@@ -22,7 +22,7 @@ LAMP: dict[str, Any] = {
 async def store(shop: Shop) -> SampleStore:
     """Ten units of tea: two at east, which comes first, five at the default location, and three at west."""
     await open_locations(shop, east=1, west=9)
-    await update_location(shop.operator, shop.store.handle, "default", priority=5)
+    await update_location(shop.local_operator, shop.store.handle, "default", priority=5)
     store = await SampleStore(shop).add_products(TEA, CLASS, LAMP)
     await spread(shop, "TEA", east=2, west=3)
     await spread(shop, "LAMP", east=1)
@@ -124,7 +124,7 @@ async def test_units_are_shipped_from_their_allocation_and_return_to_it(store: S
 
 async def test_returned_units_of_a_closed_location_go_to_the_default_one(store: SampleStore) -> None:
     order = await store.place(("TEA", 2), status="processing")
-    by, handle = store.shop.operator, store.shop.store.handle
+    by, handle = store.shop.local_operator, store.shop.store.handle
     with pytest.raises(LocationInUse):
         await deactivate_location(by, handle, "east")
     await store.change_status(order, "shipped")

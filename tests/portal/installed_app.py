@@ -33,13 +33,18 @@ class InstalledApp:
     def by(self) -> Operator:
         return as_operator(self.db, self.user.application.settings)
 
+    async def at_store(self) -> Operator:
+        """The operator in the database of the store."""
+        return await self.by.at_store(self.handle)
+
     def hook(self, webhook_id: int, rest: str = "") -> str:
         return f"{self.path}/webhooks/{self.handle}/{webhook_id}{rest}"
 
     async def add_deliveries(self, *names: str) -> int:
         """Create a subscription with a delivery for each product; return its ID."""
-        webhook_id = await add_subscription(self.by, self.store_id, self.app_id)
-        await emit_products(self.by, self.store_id, *names)
+        there = await self.at_store()
+        webhook_id = await add_subscription(there, self.store_id, self.app_id)
+        await emit_products(there, self.store_id, *names)
         return webhook_id
 
     async def grant(self, *scopes: str) -> None:

@@ -35,6 +35,7 @@ from stoa.webhooks.app_callbacks import set_callbacks
 from stoa.webhooks.app_subscriptions import ON_STORE, AppSubscription, declare
 from tests.portal.store_data import create_store_data
 from tests.portal.webhook_data import create_webhook_data
+from tests.support.databases import directory_of
 from tests.support.people import PASSWORD, User, as_operator, browser, create_user, new_email, new_peer
 
 VERIFICATION = "verification-of-the-tests"
@@ -54,6 +55,7 @@ async def path_params_for(user: User, db: Database) -> dict[str, Any]:
 
 async def create_resources(by: Operator, db: Database, account_id: int) -> dict[str, Any]:
     """Create a store with data, an app that it has installed, and another app with a pending install request."""
+    db = directory_of(db)
     store = await open_store(by, account_id, f"porch-{account_id}", "Painted porch", "EUR")
     installed = await register_app(by, account_id, "Walker", "https://example.com", REASONS, f"{account_id}:first")
     await install(by, installed.client_id, store.handle)
@@ -62,8 +64,9 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     token = await create_deploy_token(by, installed.client_id, "CI", days=90, account_id=account_id)
     declaration = AppSubscription("prices", ["product.updated"], "https://hooks.example.com/prices", changed=["price"])
     declared, _ = await declare(by, installed.client_id, declaration)
-    await db.execute("SELECT add_app_subscriptions($1, $2)", store.id, installed.app_id)
-    [managed] = await ON_STORE.all(db, store.id, installed.app_id)
+    there = await by.at_store(store.handle)
+    await there.db.execute("SELECT add_app_subscriptions($1, $2)", store.id, installed.app_id)
+    [managed] = await ON_STORE.all(there.db, store.id, installed.app_id)
     requesting = await register_app(by, account_id, "Talker", "", REASONS, f"{account_id}:second")
     requesting_app = await owned_app(db, account_id, requesting.app_id)
     assert requesting_app is not None
@@ -71,7 +74,7 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
     for resource in ("product", "customer", "order"):
         await define(by, store.handle, Definition(resource=resource, key="care", type="string"))
     await define_of_app(by, installed.client_id, Definition(resource="product", key="rank", type="integer"))
-    logged_id = await add_usage(by, store.id, installed.app_id)
+    logged_id = await add_usage(there, store.id, installed.app_id)
     removed = await register_app(by, account_id, "Leaver", "", REASONS, f"{account_id}:third")
     await install(by, removed.client_id, store.handle)
     await uninstall(by, removed.client_id, store.handle)
@@ -105,8 +108,8 @@ async def create_resources(by: Operator, db: Database, account_id: int) -> dict[
         "invitation": invitation.address.rpartition("/")[2],
         "invitation_id": (await teams.invitations_to(db, team))[0].id,
         "member_id": member_id,
-        **await create_store_data(by, store.handle),
-        **await create_webhook_data(by, store.handle, store.id, installed.app_id),
+        **await create_store_data(there, store.handle),
+        **await create_webhook_data(there, store.handle, store.id, installed.app_id),
         # Path parameters of operator pages, which are not limited to an owner.
         "store": store.handle,
         "app": installed.app_id,
@@ -152,7 +155,7 @@ async def browser_for(
         by = as_operator(db, application.settings)
         secret = two_factor.new_secret()
         await two_factor.turn_on(by, owner.account.id, secret, pyotp.TOTP(secret).now())
-        session = await sign_in(by, db, owner.email, PASSWORD, peer=new_peer(), agent="")
+        session = await sign_in(by, directory_of(db), owner.email, PASSWORD, peer=new_peer(), agent="")
         owner.client.cookies.set("stoa_session", session.token, domain="testserver.local")
         return owner.client, params
     await owner.client.aclose()

@@ -20,7 +20,7 @@ from tests.support.people import User
 
 async def test_the_log_is_filtered_and_paginated(app: InstalledApp) -> None:
     number = await app.add_deliveries(*(f"Mug {n}" for n in range(30)))
-    await finish_delivery(app.by, app.store_id, number, 1, "failed", response_status=500)
+    await finish_delivery(await app.at_store(), app.store_id, number, 1, "failed", response_status=500)
     user = app.user
     await user.open(app.hook(number, "/deliveries"))
     assert "30 deliveries" in user.text
@@ -49,7 +49,9 @@ async def test_the_log_is_filtered_and_paginated(app: InstalledApp) -> None:
 async def test_payload_and_responses_are_escaped(app: InstalledApp) -> None:
     number = await app.add_deliveries("<script>alert(1)</script>")
     body = "<img src=x onerror=alert(1)>" * 50
-    await finish_delivery(app.by, app.store_id, number, 1, "failed", response_status=500, response_body=body)
+    await finish_delivery(
+        await app.at_store(), app.store_id, number, 1, "failed", response_status=500, response_body=body
+    )
     await app.user.open(app.hook(number, "/deliveries/1"))
     assert '"type": "product.created"' in app.user.text
     assert "<script>alert(1)</script>" in app.user.text
@@ -106,7 +108,7 @@ async def test_a_viewer_sees_no_payload(app: InstalledApp, zeno: User) -> None:
 async def test_one_delivery_or_a_period_is_redelivered(app: InstalledApp) -> None:
     number = await app.add_deliveries("Mug", "Cup", "Jug")
     for sequence in (1, 2):
-        await finish_delivery(app.by, app.store_id, number, sequence, "failed", response_status=500)
+        await finish_delivery(await app.at_store(), app.store_id, number, sequence, "failed", response_status=500)
     user = app.user
     await user.open(app.hook(number, "/deliveries/2"))
     await user.submit(app.hook(number, "/deliveries/2/again"))
@@ -257,8 +259,8 @@ async def test_a_failing_subscription_never_shows_full_success(
 async def test_a_delivery_shows_the_number_of_its_order(maria: User, db: Database) -> None:
     reasons = {"orders:write": "To place them.", "webhooks:write": "To subscribe to changes."}
     app = await install_app(maria, db, reasons)
-    webhook_id = await add_subscription(app.by, app.store_id, app.app_id, "order.*")
-    placed = await create_store_data(app.by, app.handle)
+    webhook_id = await add_subscription(await app.at_store(), app.store_id, app.app_id, "order.*")
+    placed = await create_store_data(await app.at_store(), app.handle)
     while (await route_events(db, [app.store_id % 64])).events:
         pass
     [[number]] = await db.fetch("SELECT number FROM orders WHERE store_id = $1", app.store_id)

@@ -24,7 +24,7 @@ async def test_traffic_queues_and_the_database_are_shown_as_charts(
         assert (await lost.get("/products")).status_code == 404
     async with api_client(worker, shop.store.handle) as stranger:
         assert (await stranger.get("/products")).status_code == 401
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     queues = await read_queues(db)
     await record(db, queues)
     most = queues.imports.waiting + 7  # an interval shows the most; other tests leave imports that wait

@@ -52,7 +52,7 @@ async def test_requests_are_listed_and_shown_in_detail(
     invalid = (await app.client.get("/products", params={"sort": "nope", "limit": "x"})).json()
     missing = (await app.client.get("/products/999999999")).json()
     found = (await app.client.get("/products")).headers["x-request-id"]
-    await application.usage.flush(db)
+    await application.usage.flush(application.shards)
     user = app.user
     await user.open(f"{app.path}/requests")
     for problem in (invalid, missing):

@@ -33,7 +33,7 @@ async def secrets_after(user: User, form: str, reloads: int = 2) -> list[str]:
 
 
 async def test_a_new_secret_survives_one_reload_and_is_not_rotated_again(app: InstalledApp, db: Database) -> None:
-    user, webhook_id = app.user, await add_subscription(app.by, app.store_id, app.app_id)
+    user, webhook_id = app.user, await add_subscription(await app.at_store(), app.store_id, app.app_id)
     pages = {f"{app.path}/credentials": f"{app.path}/secret", app.hook(webhook_id): app.hook(webhook_id, "/secret")}
     for page, form in pages.items():
         await user.open(page)
@@ -68,7 +68,7 @@ async def test_a_kept_result_belongs_to_its_session_and_path_and_is_encrypted(
 
 
 async def test_a_test_send_can_be_reloaded_without_another_send(app: InstalledApp) -> None:
-    user, webhook_id = app.user, await add_subscription(app.by, app.store_id, app.app_id)
+    user, webhook_id = app.user, await add_subscription(await app.at_store(), app.store_id, app.app_id)
     await user.open(app.hook(webhook_id))
     await user.submit(app.hook(webhook_id, "/test"))
     assert user.response.history[0].status_code == 303

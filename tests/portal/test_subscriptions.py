@@ -273,7 +273,7 @@ async def test_a_missing_scope_is_reported_and_the_store_stays_selected(app: Ins
 
 
 async def test_a_change_of_host_names_the_headers_that_it_removes(app: InstalledApp) -> None:
-    number = await add_subscription(app.by, app.store_id, app.app_id, "app.*", header_names=["X-Key"])
+    number = await add_subscription(await app.at_store(), app.store_id, app.app_id, "app.*", header_names=["X-Key"])
     cipher = Cipher(secret_key(app.by.settings))
     encrypted = cipher.encrypt('{"X-Key":"canary"}', "webhooks", "headers", app.store_id, number)
     await app.db.execute("UPDATE webhooks SET sealed_headers = $2 WHERE id = $1", number, encrypted)

@@ -76,9 +76,9 @@ async def test_the_tail_streams_deliveries_and_their_results(app: InstalledApp) 
     assert reader.status == 200
     assert reader.headers[b"content-type"].startswith(b"text/event-stream")
     assert reader.headers[b"cache-control"] == b"no-store"
-    await emit_products(app.by, app.store_id, "Cup")
+    await emit_products(await app.at_store(), app.store_id, "Cup")
     await reader.wait_for(f'"{app.store_id}-{number}-2"')
-    await finish_delivery(app.by, app.store_id, number, 2, "succeeded")
+    await finish_delivery(await app.at_store(), app.store_id, number, 2, "succeeded")
     await reader.wait_for("succeeded")
     last = reader.entries[-1]
     assert (last["id"], last["status"], last["response_status"]) == (f"{app.store_id}-{number}-2", "succeeded", 200)
@@ -129,7 +129,7 @@ async def test_the_tail_shows_nothing_once_the_scope_is_revoked(app: InstalledAp
     await reader.wait_for("product.created")
     before = len(reader.entries)
     await app.grant("products:read")
-    await emit_products(app.by, app.store_id, "Cup")
+    await emit_products(await app.at_store(), app.store_id, "Cup")
     polls = reader.text.count(":\n\n")
     async with asyncio.timeout(20):
         while reader.text.count(":\n\n") < polls + 2:

@@ -123,7 +123,7 @@ async def test_the_last_day_is_shown_by_hour(app: AppWithClient, application: Ap
     await add_requests(db, app, 0, 500)  # of the day, not of the last 24 hours
     await app.client.get("/products")
     await app.client.get("/products/999999999")
-    await application.usage.flush(db)
+    await application.usage.flush(application.shards)
     for query in ("", f"&store={app.handle}"):
         await app.user.open(f"{app.path}/usage?days=1{query}")
         assert app.user.text.count('<th scope="row">') == 24

@@ -56,7 +56,7 @@ async def test_a_change_of_the_rules_in_the_middle_of_a_scan_begins_it_again(sho
     await shop.db.execute(
         "UPDATE collection_scans SET scanning = 1, reached = $2 WHERE store_id = $1", shop.store_id, ids[3]
     )
-    await changes.update_collection(shop.operator, shop.store.handle, "picks", rules=[("tag", "a")])
+    await changes.update_collection(shop.local_operator, shop.store.handle, "picks", rules=[("tag", "a")])
     assert await apply_collections(shop.db, batch=2) == 3
     assert await listed(shop, collection="picks") == ids[:3]
 
@@ -97,7 +97,7 @@ async def test_members_fulfill_the_rules_that_change_while_products_are_written(
     async def rule() -> None:
         for round_ in range(8):
             tag = "ab"[round_ % 2]
-            await changes.update_collection(shop.operator, shop.store.handle, "picks", rules=[("tag", tag)])
+            await changes.update_collection(shop.local_operator, shop.store.handle, "picks", rules=[("tag", tag)])
             await asyncio.sleep(0)
 
     async def scan() -> None:
@@ -112,7 +112,7 @@ async def test_members_fulfill_the_rules_that_change_while_products_are_written(
     await apply_collections(shop.db)
     assert await queries.IS_APPLIED.one(shop.db, shop.store_id)
     products = (await shop.client.get("/products")).json()["data"]
-    [collection] = await changes.list_collections(shop.operator, shop.store.handle)
+    [collection] = await changes.list_collections(shop.local_operator, shop.store.handle)
     wanted = [each["id"] for each in products if collection.rules[0].value in each["tags"]]
     assert await listed(shop, collection="picks") == wanted
 
@@ -163,7 +163,7 @@ async def test_only_stores_with_rules_read_them(shop: Shop, monkeypatch: pytest.
     await create(shop, "picks", ("tag", "a"))
     assert (await write("Two"), await shown(shop, mug)) == (1, [("picks", None, True)]), "the rule applies at once"
     assert await write("Three") == 1
-    await changes.delete_collection(shop.operator, shop.store.handle, "picks")
+    await changes.delete_collection(shop.local_operator, shop.store.handle, "picks")
     await apply_collections(shop.db)
     await write("Four")
     assert (await write("Five"), await shown(shop, mug)) == (0, [])

@@ -91,7 +91,7 @@ async def test_members_are_those_that_fulfill_the_rules_after_random_edits(shop:
         elif chance.random() < 0.7:
             handle = chance.choice(list(wanted))
             wanted[handle] = rules()
-            await changes.update_collection(shop.operator, shop.store.handle, handle, **wanted[handle])
+            await changes.update_collection(shop.local_operator, shop.store.handle, handle, **wanted[handle])
         else:
             await apply_collections(shop.db, batch=chance.randrange(1, 20))
     await apply_collections(shop.db)

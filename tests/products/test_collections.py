@@ -32,7 +32,7 @@ async def _no_other_store_waits(shop: Shop) -> None:  # pyright: ignore[reportUn
 
 async def create(shop: Shop, handle: str, *rules: tuple[str, str], match: Any = "all") -> changes.Collection:
     return await changes.create_collection(
-        shop.operator, shop.store.handle, handle, Details(handle.title(), rules=rules, match=match)
+        shop.local_operator, shop.store.handle, handle, Details(handle.title(), rules=rules, match=match)
     )
 
 
@@ -184,13 +184,13 @@ async def test_rules_are_applied_to_existing_products_in_batches(shop: Shop) -> 
     assert [(row[0], json.loads(row[1])) for row in rows] == [(each, {"type": "system"}) for each in ids[1::2]]
     assert await apply_collections(shop.db) == 0
     handle = shop.store.handle
-    await changes.update_collection(shop.operator, handle, "odd", rules=[("price", "13..")])
+    await changes.update_collection(shop.local_operator, handle, "odd", rules=[("price", "13..")])
     await apply_collections(shop.db, batch=3)
     assert await listed(shop, collection="odd") == []
 
 
 async def test_a_deleted_collection_leaves_its_products_and_then_frees_its_handle(shop: Shop) -> None:
-    operator, handle = shop.operator, shop.store.handle
+    operator, handle = shop.local_operator, shop.store.handle
     await create(shop, "gifts", ("tag", "linen"))
     shirt, mug = await shop.add(SHIRT, {**MUG, "collections": [{"handle": "gifts", "position": 1}]})
     await shop.client.delete(f"/products/{shirt}")
@@ -214,7 +214,7 @@ async def test_a_deleted_product_is_a_tombstone_in_its_collection(shop: Shop) ->
     await shop.client.delete(f"/products/{shirt}")
     assert await listed(shop, collection="gifts") == [mug]
     assert await listed(shop, collection="gifts", include_deleted="true") == [shirt, mug]
-    [found] = await changes.list_collections(shop.operator, shop.store.handle)
+    [found] = await changes.list_collections(shop.local_operator, shop.store.handle)
     assert found.products == 1
 
 
@@ -267,15 +267,19 @@ async def test_a_file_chooses_collections_and_an_export_of_it_changes_nothing(sh
 )
 async def test_a_collection_that_cannot_be_used_is_refused(shop: Shop, details: Details, refusal: str) -> None:
     with pytest.raises(changes.AccessRefused, match=refusal):
-        await changes.create_collection(shop.operator, shop.store.handle, "summer", details)
-    assert await changes.list_collections(shop.operator, shop.store.handle) == []
+        await changes.create_collection(shop.local_operator, shop.store.handle, "summer", details)
+    assert await changes.list_collections(shop.local_operator, shop.store.handle) == []
 
 
 async def test_two_people_do_not_overwrite_each_other(shop: Shop) -> None:
     made = await create(shop, "gifts")
-    await changes.update_collection(shop.operator, shop.store.handle, "gifts", version=made.version, title="Presents")
+    await changes.update_collection(
+        shop.local_operator, shop.store.handle, "gifts", version=made.version, title="Presents"
+    )
     with pytest.raises(changes.CollectionChanged):
-        await changes.update_collection(shop.operator, shop.store.handle, "gifts", version=made.version, title="Else")
+        await changes.update_collection(
+            shop.local_operator, shop.store.handle, "gifts", version=made.version, title="Else"
+        )
 
 
 async def test_operators_manage_collections_by_command(shop: Shop, settings: Settings, tmp_path: Path) -> None:

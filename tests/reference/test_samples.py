@@ -1,9 +1,8 @@
-"""The sample programs of all operations are valid: types in Python, syntax in PHP; `tests/typescript` compiles the others."""
+"""The sample programs of all operations exist, and are valid PHP; `tests/client` checks the Python, `tests/typescript` compiles the others."""
 
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,6 @@ def test_every_operation_has_a_sample_in_each_language() -> None:
     names = [kind.get("label", kind["lang"]) for kind, _ in LANGUAGES]
     assert names == ["curl", "Python", "TypeScript", "PHP"]
     assert [each.operation_id for each in DOCUMENT.operations if [one.name for one in each.code_samples] != names] == []
-
-
-def test_the_python_samples_have_no_type_errors(tmp_path: Path) -> None:
-    bodies = [source.replace("\n", "\n    ") for source in samples_in("Python")]
-    functions = [f"def sample_{number}() -> None:\n    {body}\n" for number, body in enumerate(bodies)]
-    (program := tmp_path / "samples.py").write_text("\n\n".join(functions))
-    checker = Path(sys.executable).parent / "pyright"
-    command = [checker, "--pythonpath", sys.executable, program]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout
 
 
 @pytest.mark.skipif(shutil.which("php") is None, reason="PHP is not installed")

@@ -12,6 +12,8 @@ from tests.support.shops import SHIRT, Shop, open_shop, operator_of
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, revoke_token
 from stoa.db.errors import StoreElsewhere
+from stoa.db.pool import Database
+from stoa.rest.backends import IS_HERE, Backend, StoreReader
 from stoa.settings import Settings
 
 pytestmark = pytest.mark.not_on_cluster("a service has either shards or a cluster")
@@ -66,6 +68,38 @@ async def test_a_cached_place_is_not_read_after_a_move(service: Sharded) -> None
         )
     ).status_code == 201
     assert await count(service.directory, "products", shop) == 0
+
+
+async def test_a_read_asks_in_its_own_statement_whether_the_store_is_here(
+    service: Sharded, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [shirt] = await shop.add(SHIRT)
+    sent: list[str] = []
+    fetch = Database.fetch
+
+    async def recorded(self: Database, sql: str, *args: Any) -> Any:
+        sent.append(sql)
+        return await fetch(self, sql, *args)
+
+    monkeypatch.setattr(Database, "fetch", recorded)
+    for path in ("/products", f"/products/{shirt}", f"/products/{shirt}/variants"):
+        assert (await shop.client.get(path)).status_code == 200
+    assert IS_HERE.sql not in sent
+    assert [sql for sql in sent if "WHERE store_is_here(" in sql]
+
+
+@pytest.mark.parametrize("path", ["/products?q=nothing", "/products/1", "/orders"])
+async def test_a_read_without_rows_is_not_answered_by_the_database_that_the_store_has_left(
+    service: Sharded, path: str
+) -> None:
+    shop = await open_shop(service.application, service.directory)
+    before = await shop.client.get(path)
+    await place(shop.store_id, service.directory, service.shard)  # the directory has no row of it any more
+    reader = StoreReader(Backend(service.directory, None, lambda _: None), shop.store_id, service.directory)
+    with pytest.raises(StoreElsewhere):
+        await reader.fetch("SELECT id FROM products WHERE store_id = $1", shop.store_id)
+    after = await shop.client.get(path)
+    assert (after.status_code, after.json().get("data")) == (before.status_code, before.json().get("data"))
 
 
 async def test_a_write_that_waits_for_a_move_is_carried_out_in_the_new_shard(service: Sharded) -> None:
@@ -166,7 +200,7 @@ async def test_a_stream_follows_its_store(service: Sharded, shop: Shop) -> None:
 
 async def test_usage_is_counted_in_the_shard(service: Sharded, shop: Shop) -> None:
     assert (await shop.client.get("/products")).status_code == 200
-    await service.application._recorders.flush(service.application.shards)  # pyright: ignore[reportPrivateUsage]
+    await service.application.usage.flush(service.application.shards)
     assert await count(service.shard, "usage_days", shop) == 1
     assert await count(service.directory, "usage_days", shop) == 0
 

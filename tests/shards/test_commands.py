@@ -16,6 +16,7 @@ from tests.support.fleet import Fleet, copied_database
 from tests.support.shops import Shop
 
 from stoa.access.console import open_console
+from stoa.cluster.distribution import DistributionRefused, distribute
 from stoa.db.connection import connect
 from stoa.operations.finding import Finding
 from stoa.operations.shard_checks import check_shards
@@ -108,6 +109,11 @@ def test_a_shard_is_drained_and_takes_no_more_stores(replicating: str, fleet: Fl
     assert (drained["store"], drained["source"], drained["state"]) == (shop.store.handle, "south", "done")
     assert "south is being drained; choose another shard" in stoa("move", shop.store.handle, "--to", "south").output
     assert stoa("drain", "south").output == "south has no stores.\n"
+    assert parsed(stoa("drain", "south", "--undo", "--json")) == [
+        {"subject": "shard south", "action": "take stores again"}
+    ]
+    assert "south is not being drained" in stoa("drain", "south", "--undo").output
+    assert parsed(stoa("move", shop.store.handle, "--to", "south", "--plan", "--json"))
     assert parsed(stoa("remove", "south", "--plan", "--json"))
     assert stoa("remove", "south").exit_code == 0
     asyncio.run(_drop(replicating, name))
@@ -117,6 +123,12 @@ async def _drop(server: str, name: str) -> None:
     db = await connect(sibling(server, "postgres"), statement_timeout_ms=0)
     await db.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     await db.close()
+
+
+def test_a_database_with_shards_is_not_distributed(fleet: Fleet) -> None:
+    for url in (fleet.directory.url, fleet.shards["east"].url):
+        with pytest.raises(DistributionRefused, match="either distributed by Citus or in a shard"):
+            asyncio.run(distribute(url))
 
 
 def test_a_balance_is_planned_first(fleet: Fleet, stoa: Stoa) -> None:

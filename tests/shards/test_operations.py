@@ -17,10 +17,12 @@ from stoa.access import stores
 from stoa.access.console import all_shards
 from stoa.access.contract import HandleTaken, NoShardForStores
 from stoa.access.encryption import Cipher
-from stoa.access.operator import Operator
+from stoa.access.operator import Operator, known_store
+from stoa.background import store_receivers
 from stoa.backup.archive import opened
 from stoa.cli import cli
 from stoa.db.pool import Database
+from stoa.db.shard_outbox import receive_for_stores
 from stoa.db.shards import Shards
 from stoa.operations.measuring import measure, measure_forever
 from stoa.settings import Settings, secret_key
@@ -76,20 +78,26 @@ async def test_a_store_is_created_in_the_shard_that_is_named(apart: Fleet) -> No
     assert await apart.one("east", "SELECT store_is_here($1)", created.id)
 
 
-async def test_an_interrupted_creation_is_completed_by_the_same_command(
+async def test_an_interrupted_creation_is_completed_by_the_background_worker(
     apart: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> None:
         raise ConnectionAbortedError
 
+    counted = "SELECT count(*) FROM locations WHERE store_id = $1"
     async with Reader(apart) as by:
         with monkeypatch.context() as patched:
-            patched.setattr(stores, "_complete_in_shard", fail)
+            patched.setattr(stores, "receive_in_shard", fail)
             with pytest.raises(ConnectionAbortedError):
                 await stores.create_store(by, "begun", "Begun", "EUR", shard="west")
-        completed = await stores.create_store(by, "begun", "Begun", "EUR", shard="west")
-        counted = "SELECT count(*) FROM locations WHERE store_id = $1"
-        assert await apart.one("west", counted, completed.id) == 1
+        begun = await known_store(by.db, "begun")
+        assert by.shards is not None
+        west = await by.shards.database("west")
+        await by.shards.catch_up("west")
+        assert await apart.one("west", counted, begun.id) == 0
+        for _ in range(2):
+            await receive_for_stores(west, by.shards.directory, store_receivers(apart.settings))
+            assert await apart.one("west", counted, begun.id) == 1
         for shard in ("west", "east", ""):
             with pytest.raises(HandleTaken):
                 await stores.create_store(by, "begun", "Begun", "EUR", shard=shard)

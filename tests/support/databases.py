@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import PostgresError, sqlstate
 from stoa.db.migrate import migrate
+from stoa.db.pool import Database
+from stoa.db.shards import Shards
 
 SERVER = "TEST_POSTGRES_URL"  # if set, the suite uses that server instead of an embedded one
 CLUSTER = (
@@ -21,12 +23,21 @@ _TEMPLATE_LOCK = 7306229  # the first process that needs a template creates it
 _LOCK = 7306230  # adding a node alters a role on every node, so databases are created one after the other
 _NODES = "SELECT nodename, nodeport FROM pg_dist_node WHERE isactive AND noderole = 'primary' ORDER BY groupid"
 
+# With `make test-shards`: the shards of this process by the URL of the one that has its stores.
+sharded_runs: dict[str, Shards] = {}
+
 # The databases of this process on a cluster, which outlives it: the URL of a node, and the name.
 _made: list[tuple[str, str]] = []
 
 
 def on_cluster() -> bool:
     return CLUSTER in os.environ
+
+
+def directory_of(db: Database) -> Database:
+    """Where global rows are written: `db` itself, unless it is the shard that has the stores of this run."""
+    found = sharded_runs.get(db.url)
+    return db if found is None else found.directory
 
 
 def sibling(url: str, name: str) -> str:
@@ -77,7 +88,9 @@ async def _create(server: str, name: str, template: str = "") -> None:
     admin = await connect(server, statement_timeout_ms=0)
     try:
         await _drop(admin, name)
-        await admin.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
+        # Copying the files takes less time than logging each of their pages, which is the default.
+        copied = f' TEMPLATE "{template}" STRATEGY file_copy' if template else ""
+        await admin.execute(f'CREATE DATABASE "{name}"{copied}')
     finally:
         await admin.close()
 

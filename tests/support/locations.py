@@ -27,7 +27,8 @@ SUMS = """
 async def open_locations(shop: Shop, **priorities: int) -> None:
     """Add locations to a store, by code and priority."""
     for code, priority in priorities.items():
-        await add_location(shop.operator, shop.store.handle, code, code.title(), priority=priority)
+        await add_location(shop.local_operator, shop.store.handle, code, code.title(), priority=priority)
+    await shop.settle()
 
 
 async def spread(shop: Shop, sku: str, **units: int) -> None:

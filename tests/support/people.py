@@ -20,7 +20,8 @@ from stoa.accounts.sessions import find_session, open_session
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
-from tests.support.service import migrated_database
+from tests.support.databases import directory_of, migrated_database
+from tests.support.shops import operator_of
 
 PASSWORD = "a walk in the painted porch"
 HOST = "http://testserver"
@@ -48,7 +49,7 @@ def new_peer() -> str:
 
 
 def as_operator(db: Database, settings: Settings) -> Operator:
-    return Operator(db, settings, actor="operator:tests", request_id="req_tests")
+    return operator_of(db, settings)
 
 
 def browser(application: Application, *, peer: str = "") -> httpx.AsyncClient:
@@ -132,6 +133,7 @@ async def create_user(
     """Create an account with a session; sign-in with a password has its own tests."""
     if not _hashes:
         _hashes.append(await hash_password(PASSWORD))  # hashing is slow, so all users share one hash
+    db = directory_of(db)
     account_id = await CREATE_ACCOUNT.one(db, new_email(), name, _hashes[0], operator)
     account = await GET_ACCOUNT.one(db, account_id)
     return await signed_in_browser(application, db, account, peer=peer)
@@ -139,7 +141,7 @@ async def create_user(
 
 async def signed_in_browser(application: Application, db: Database, account: Account, *, peer: str = "") -> User:
     """Open another session of an account, in its own browser."""
-    by = as_operator(db, application.settings)
+    db, by = directory_of(db), as_operator(db, application.settings)
     session = await open_session(by, db, account.id, complete=True, peer="127.0.0.1", agent="Tests")
     found = await find_session(db, by.key, session.token)
     assert found is not None

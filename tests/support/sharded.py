@@ -8,15 +8,19 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from stoa.access.encryption import Cipher
+from stoa.access.encryption import Cipher, shard_url
+from stoa.access.operator import Operator
+from stoa.access.stores import Choice
 from stoa.app import Application
 from stoa.db.connection import Connection, connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
+from stoa.db.shards import SHARDS, Shards
 from stoa.settings import Settings, secret_key
 from stoa.store_data.store_erasure import IN_SHARD
 from tests.support.data_folders import copy_migrated
@@ -25,6 +29,65 @@ from tests.support.shops import Shop, open_shop
 
 RUN = "TEST_SHARDS"  # if set, the stores of the fixtures are in a shard
 NAME = "second"
+_SERVICE = "it starts a service with a database of its own, and no store of the fixtures"
+_PEOPLE = "accounts, sessions and mails are rows of the directory alone"
+_APPS = "a change of an app reaches a store in a shard by a message: tests/shards/test_app_rollout.py, test_global_changes.py"
+_SQL = "it reads or writes rows of the directory by SQL, in the database of the stores"
+_LATER = "it expects at once what follows in a shard within a second or two: tests/shards/test_global_changes.py"
+# What `make test-shards` leaves out of the folders that it runs: folders, files or tests, each with the reason.
+APART = {
+    "mcp": _SERVICE,
+    "imports/test_background.py": _SERVICE,
+    "usage/test_shutdown.py": _SERVICE,
+    "webhooks/test_listen.py": _SERVICE,
+    "webhooks/delivery/test_service.py": _SERVICE,
+    "rest/test_shard_routing.py": "it has a directory and a shard of its own",
+    "portal/test_announcements.py": _PEOPLE,
+    "portal/test_invitation_mails.py": _PEOPLE,
+    "portal/test_notifications.py": _PEOPLE,
+    "portal/test_outbox.py": _PEOPLE,
+    "portal/test_password_reset.py": _PEOPLE,
+    "portal/test_results.py": _PEOPLE,
+    "portal/test_sign_in.py": _PEOPLE,
+    "portal/test_sign_up.py": _PEOPLE,
+    "portal/test_two_factor.py": _PEOPLE,
+    "portal/test_verified_addresses.py": _PEOPLE,
+    "portal/test_app_endpoint.py": _APPS,
+    "portal/test_app_file.py": _APPS,
+    "portal/test_app_subscriptions.py": _APPS,
+    "webhooks/test_app_events.py": _APPS,
+    "webhooks/test_app_subscription_changes.py": _APPS,
+    "webhooks/test_app_subscriptions.py": _APPS,
+    "portal/test_apps.py": _APPS,
+    "portal/test_audit.py": _LATER,
+    "portal/test_teams.py": _PEOPLE,
+    "portal/test_transfers.py": _PEOPLE,
+    "portal/test_operators.py": _LATER,
+    "portal/test_store_settings.py": _LATER,
+    "portal/test_install_requests.py": _LATER,
+    "portal/test_metadata.py": _LATER,
+    "portal/test_subscriptions.py": _LATER,
+    "portal/test_access_control.py::test_pages_of_another_account_look_like_pages_that_do_not_exist": _LATER,
+    "portal/test_access_control.py::test_a_member_can_do_what_the_role_allows": _LATER,
+    "portal/test_access_control.py::test_a_viewer_sees_no_action_buttons": _LATER,
+    "portal/test_deliveries.py::test_deliveries_are_hidden_once_the_app_has_no_access": _LATER,
+    "usage/test_recorder.py::test_refused_tokens_and_unknown_routes_are_logged_for_their_app": _SQL,
+    "metadata/test_definitions.py::test_a_merchant_defines_replaces_and_removes_a_key": _LATER,
+    "metadata/test_definitions.py::test_a_list_of_an_app_is_applied_once": _LATER,
+    "webhooks/api/test_feed.py::test_the_waiting_requests_of_an_account_are_limited_over_all_its_apps": _SQL,
+    "access/test_admission.py": _SQL,
+    "access/test_audit.py": _SQL,
+    "access/test_operators.py": _SQL,
+    "access/test_throttling.py": "failed attempts are rows of the directory alone",
+    "access/test_grants.py::test_tokens_are_recorded_in_the_audit_chain_of_their_store_or_of_the_service": _LATER,
+    "access/test_private_keys.py::test_a_host_header_does_not_choose_the_audience": _SQL,
+    "access/test_private_keys.py::test_keys_are_added_once_listed_and_removed": _SQL,
+    "access/test_token_life.py::test_a_token_of_a_missing_store_or_app_is_refused": _SQL,
+    "access/test_token_life.py::test_a_token_that_would_be_refused_is_inactive": _SQL,
+    "access/test_token_life.py::test_tokens_are_deleted_a_day_after_they_expire": _SQL,
+    "access/test_token_requests.py::test_a_token_costs_two_round_trips_and_one_more_for_a_store": _SQL,
+    "access/test_token_resources.py::test_path_resources_start_with_the_public_url": _SQL,
+}
 REPLICATING = {
     "wal_level": "logical",
     "max_logical_replication_workers": "40",
@@ -69,10 +132,7 @@ class Sharded(msgspec.Struct):
 
     async def open_shop(self) -> Shop:
         """A new store in the shard."""
-        shop = await open_shop(self.application, self.directory)
-        await place(shop.store_id, self.directory, self.shard)
-        shop.directory, shop.db = self.directory, self.shard
-        return shop
+        return await open_shop(self.application, self.shard)
 
 
 @asynccontextmanager
@@ -204,12 +264,22 @@ def is_on() -> bool:
     return RUN in os.environ
 
 
-async def open_shop_of_run(application: Application, db: Database) -> Shop:
-    """A new store where the stores of this run are: in the shard `db`, or in the only database."""
-    if not is_on():
-        return await open_shop(application, db)
-    await application.shards.look()
-    return await Sharded(application, application.database, db).open_shop()
+def why_apart(name: str) -> str | None:
+    """Why a test, named by its path below `tests`, cannot run with its store in a shard; None if it can."""
+    return next(
+        (reason for path, reason in APART.items() if name == path or name.startswith((f"{path}/", f"{path}::"))), None
+    )
+
+
+async def choose(by: Operator, named: str | None = None) -> Choice:
+    """The shard of this run, if the service has it."""
+    names = [each.name for each in await SHARDS.all(by.db)]
+    return Choice(NAME if NAME in names and by.shards is not None else "", "the tests decide")
+
+
+def shards_of(settings: Settings) -> Shards:
+    """The directory of this run and its shard, for operators of tests."""
+    return Shards(Database(settings.database_url), partial(shard_url, Cipher(secret_key(settings))))
 
 
 def url_of_stores(directory_url: str) -> str:

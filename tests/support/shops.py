@@ -17,6 +17,8 @@ from stoa.access.grants import install
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.app import Application
+from stoa.background import RECEIVERS
+from stoa.db.directory_outbox import collect
 from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
@@ -27,6 +29,7 @@ from stoa.products.save import save
 from stoa.rest.body import convert
 from stoa.rest.call import Store
 from stoa.settings import Settings
+from tests.support.databases import directory_of, sharded_runs
 from tests.support.pointers import check_pointers
 
 _numbers = itertools.count(1)
@@ -90,6 +93,19 @@ class Shop:
     @property
     def operator(self) -> Operator:
         return operator_of(self.directory or self.db, self.application.settings, self.application.shards)
+
+    @property
+    def local_operator(self) -> Operator:
+        """The operator in the database of the store, for what is written only there."""
+        return Operator(
+            self.db, self.application.settings, actor=self.operator.actor, request_id=self.operator.request_id
+        )
+
+    async def settle(self) -> None:
+        """Do what workers do every second: bring what the store has caused in the directory there, and back in its copies."""
+        if self.directory is not None:
+            await collect(self.db, self.directory, RECEIVERS)
+            await self.operator.at_store(self.store.handle)
 
     async def add(self, *products: dict[str, Any]) -> list[int]:
         """Add products; returns their ids."""
@@ -180,16 +196,31 @@ async def token_for(service: httpx.AsyncClient, client_id: str, client_secret: s
     return answer.json()["access_token"]
 
 
-def operator_of(db: Database, settings: Settings, shards: Shards | None = None) -> Operator:
+def operator_of(
+    db: Database,
+    settings: Settings,
+    shards: Shards | None = None,
+    *,
+    actor: str = "operator:tests",
+    request_id: str = "req_tests",
+) -> Operator:
+    """An operator who works in this database; if it is the shard that has the stores of this run, in the directory and there."""
+    shards = shards or sharded_runs.get(db.url)
+    db = directory_of(db)
     everywhere = Everywhere(shards.directory, shards) if shards is not None else None
-    return Operator(db, settings, actor="operator:tests", request_id="req_tests", everywhere=everywhere)
+    return Operator(db, settings, actor=actor, request_id=request_id, everywhere=everywhere)
 
 
 async def open_shop(application: Application, db: Database, *, currency: str = "USD", patient: bool = False) -> Shop:
-    """Create a store, an app with all scopes on it, and a token. A `patient` client repeats requests after a 503."""
-    operator = operator_of(db, application.settings)
+    """Create a store, an app with all scopes on it, and a token. A `patient` client repeats requests after a 503.
+
+    If `db` is a shard of the application, the store is there.
+    """
+    shard = await _shard_at(application, db)
+    directory = application.database if shard else None
+    operator = operator_of(directory or db, application.settings, application.shards if shard else None)
     handle = f"shop-{os.getpid()}-{next(_numbers)}"
-    row = await create_store(operator, handle, "A shop", currency)
+    row = await create_store(operator, handle, "A shop", currency, shard=shard)
     app = await create_app(operator, "Test app", list(SCOPES))
     await install(operator, app.client_id, handle, rate_burst=100_000, rate_refill=10_000)
     service = service_client(application)
@@ -197,7 +228,7 @@ async def open_shop(application: Application, db: Database, *, currency: str = "
     return Shop(
         application=application,
         db=db,
-        store=Store(row.id, row.handle, row.name, row.currency, row.status),
+        store=Store(row.id, row.handle, row.name, row.currency, row.status, shard=shard),
         app_id=app.app_id,
         client_id=app.client_id,
         client_secret=app.client_secret,
@@ -205,4 +236,13 @@ async def open_shop(application: Application, db: Database, *, currency: str = "
         client=api_client(application, handle, token, patient=patient),
         anonymous=api_client(application, handle),
         service=service,
+        directory=directory,
     )
+
+
+async def _shard_at(application: Application, db: Database) -> str:
+    """The shard of the application with this database; empty for its directory."""
+    if db.url == application.settings.database_url:
+        return ""
+    await application.shards.look()
+    return next((name for name, each in application.shards.databases.items() if name and each.url == db.url), "")

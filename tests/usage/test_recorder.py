@@ -68,7 +68,7 @@ async def test_requests_are_counted_by_their_outcome(
     assert (await caller.post("/notes", json=NOTE)).status_code == 201
     assert (await caller.get("/notes/999999999")).status_code == 404
     assert (await caller.post("/notes", json={"title": 1})).status_code == 422
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     total = (await report(db, shop)).total
     assert (total.requests, total.client_errors, total.rate_limited, total.server_errors) == (4, 2, 0, 0)
     assert sum(total.buckets) == 4
@@ -81,7 +81,7 @@ async def test_requests_are_counted_by_operation(
     for _ in range(3):
         await caller.get("/notes")
     await caller.post("/notes", json=NOTE)
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     operations = {each.operation: each.requests for each in (await report(db, shop)).operations}
     assert operations == {"list_notes": 3, "create_note": 1}
 
@@ -89,7 +89,7 @@ async def test_requests_are_counted_by_operation(
 async def test_unauthenticated_requests_are_not_counted(shop: Shop, db: Database, worker: Application) -> None:
     async with api_client(worker, shop.store.handle) as stranger:
         assert (await stranger.get("/notes")).status_code == 401
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     assert await db.fetch("SELECT FROM usage_days WHERE store_id = $1", shop.store_id) == []
 
 
@@ -194,7 +194,7 @@ async def test_every_request_is_logged_with_its_outcome(
     await caller.post("/notes", json=body, headers={"x-request-id": "req_mine"})
     await caller.get("/notes")
     await caller.get("/notes/999999999")
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     missing, listed, invalid = await logged(db, shop)
     assert (invalid.request_id, invalid.method, invalid.operation, invalid.path) == (
         "req_mine", "POST", "create_note", "/notes",
@@ -231,7 +231,7 @@ async def test_refused_tokens_and_unknown_routes_are_logged_for_their_app(
         revoked = await late.get("/notes")
         unknown = await late.get("/no/such")
     assert [each.status_code for each in (*routes, expired, revoked, unknown)] == [404, 405, 404, 401, 401, 404]
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     found = [(each.path, each.operation, each.code) for each in await logged(db, shop) if each.status != 200]
     assert found == [
         ("/…/…", "", "not_found"),
@@ -267,7 +267,7 @@ async def test_values_from_requests_are_not_stored(
     await caller.get("/notes", params={canary: canary})
     await caller.get(f"/notes/{canary}")
     await caller.get(f"/{canary}/{canary}?{canary}={canary}")
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     rows = await db.fetch("SELECT l::text FROM request_log l WHERE app_id = $1", shop.app_id)
     assert len(rows) == 4
     assert not [row for row in rows if "canary" in row[0].lower()]

@@ -24,7 +24,7 @@ async def whole_worker(shop: Shop) -> AsyncIterator[Application]:
 
 
 async def recorded_s(db: Database, shop: Shop, worker: Application) -> float:
-    await worker.usage.flush(db)
+    await worker.usage.flush(worker.shards)
     today = datetime.now(UTC).date()
     return (await usage_report(db, shop.app_id, today - timedelta(days=1), today)).total.total_us / 1_000_000
 

@@ -249,13 +249,17 @@ def _call_api(demo: Demo, client_id: str, client_secret: str) -> dict[str, Any]:
                 continue
         job = stoa.products.imports.create(io.BytesIO(_IMPORT.encode()), media_type="text/csv")
         stoa.products.imports.wait(job)
-        wait_until(
-            lambda: all(each.attempt_count > 0 for each in stoa.webhooks.deliveries.list(webhook.id)),
-            "the deliveries do not arrive",
-        )
-        failed = next(each for each in stoa.webhooks.deliveries.list(webhook.id) if each.status != "succeeded")
+
+        def failed() -> list[int]:
+            """The failed deliveries, as soon as there is one and all were attempted."""
+            found = list(stoa.webhooks.deliveries.list(webhook.id))
+            attempted = all(each.attempt_count > 0 for each in found)
+            return [each.sequence for each in found if each.status != "succeeded"] if attempted else []
+
+        wait_until(failed, "the deliveries do not arrive")
+        [sequence] = failed()[:1]
     httpx.get(f"{demo.url}/stores/demo/api/v3/app/unknown")
-    return {"webhook_id": webhook.id, "import_id": job.id, "sequence": failed.sequence}
+    return {"webhook_id": webhook.id, "import_id": job.id, "sequence": sequence}
 
 
 async def _failed_request(demo: Demo, params: dict[str, Any]) -> int | None:

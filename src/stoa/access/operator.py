@@ -142,9 +142,15 @@ class Operator:
         if await TRY_ENTER.one(db, store_id):
             await self.record(db, store_id, action, subject, **detail)
             return
+        await self.send_entry(db, store_id, audit.ENTRY, action, subject, detail)
+
+    async def send_entry(
+        self, db: Executor, store_id: int, kind: str, action: str, subject: str, detail: dict[str, Any]
+    ) -> None:
+        """Send the audit entry of an action to a store in a shard, in a message of this kind."""
         await note_key(db, self.key)
         entry = audit.LateEntry(action, self.actor, subject, detail, self.request_id, datetime.now(UTC))
-        await send_to_store(db, store_id, audit.ENTRY, entry)
+        await send_to_store(db, store_id, kind, entry)
 
 
 async def known_store(db: Executor, handle: str) -> StoreRow:

@@ -25,8 +25,6 @@ CREATE_STORE = Query(
        VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id""",
     unbound=_OPERATOR,
 )
-# A store without an entry in its log is not complete yet.
-IS_COMPLETE = Query(bool, "SELECT EXISTS (SELECT FROM audit_entries WHERE store_id = $1)")
 ADD_DEFAULT_LOCATION = Command(
     "INSERT INTO locations (store_id, code, name, priority) VALUES ($1, 'default', 'Default', 0)"
 )

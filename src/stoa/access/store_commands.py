@@ -71,8 +71,9 @@ def create_store(
 
     created, choice = console.run(create)
     print_one(created, as_json=as_json)
-    if choice.shard:
-        click.echo(f"The store is in the shard {choice.shard}: {choice.why}.", err=True)
+    if choice.why:
+        where = f"the shard {choice.shard}" if choice.shard else "the directory"
+        click.echo(f"The store is in {where}: {choice.why}.", err=True)
 
 
 @store.command("update")

@@ -1,16 +1,17 @@
 """Operations on stores; each is one transaction that includes its audit entry."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 import msgspec
+import structlog
 
 from stoa.access.addresses import is_handle, is_host, named_by_host
-from stoa.access.audit import changed_values
+from stoa.access.audit import ENTRY, changed_values, receive_entry
 from stoa.access.contract import (
     HandleTaken,
     HostTaken,
@@ -22,13 +23,11 @@ from stoa.access.contract import (
     StoreRow,
     UnknownCurrency,
 )
-from stoa.access.operator import Operator, check_name, find_store, known_store
+from stoa.access.operator import Operator, check_name, known_store
 from stoa.access.operator_queries import (
     ADD_DEFAULT_LOCATION,
     ADD_HOSTS,
     CREATE_STORE,
-    GET_STORE,
-    IS_COMPLETE,
     LIST_STORES,
     LOCK_CLOSURE,
     LOCK_STORE,
@@ -37,13 +36,18 @@ from stoa.access.operator_queries import (
     SUSPEND_CLOSED_STORE,
     UPDATE_STORE,
 )
-from stoa.db.errors import PostgresError, violates
+from stoa.db.errors import PostgresError, Unavailable, cause, violates
 from stoa.db.query import Executor
+from stoa.db.shard_outbox import ReceiveForStore, receive_at_once
 from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
 
 UTC, ENGLISH = "UTC", "en-US"
+CREATED = "store.created"  # the action, and the message that brings the first rows to a store in a shard
+_UP_TO_DATE_S = (
+    1.0  # how long a shard may take to have everything that the directory has committed, or it gets no new store
+)
 _LOCALE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?", re.ASCII)
 
 
@@ -63,7 +67,10 @@ async def create_store(
     locale: str = ENGLISH,
     shard: str = DIRECTORY,
 ) -> StoreRow:
-    """Create a store, in a shard if one is named. If that is interrupted, the same call completes it."""
+    """Create a store, in a shard if one is named.
+
+    Its first rows are written where it is, by a message that is committed with it. Outside a transaction, this waits for them.
+    """
     custom_hosts = sorted({host.lower().removesuffix(".") for host in hosts})
     _check_handle(handle, by.settings)
     check_name(name)
@@ -78,66 +85,69 @@ async def create_store(
             values = (handle, name, currency, prices_include_tax, timezone, locale, shard)
             store_id = await CREATE_STORE.one(db, *values)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
-            if not shard:
-                await _complete(by, db, handle, store_id, details)
-                return await find_store(db, handle)
+            if shard:
+                await by.send_entry(db, store_id, CREATED, CREATED, f"store:{handle}", details)
+            else:
+                await ADD_DEFAULT_LOCATION.run(db, store_id)
+                await by.record(db, store_id, CREATED, f"store:{handle}", **details)
     except PostgresError as error:
         if violates(error, "stores_handle_key"):
-            if shard and await _complete_in_shard(by, handle, shard, details):
-                return await GET_STORE.one(by.db, handle)
             raise HandleTaken(handle) from error
         if violates(error, "store_hosts_pkey"):
             raise HostTaken(", ".join(custom_hosts)) from error
         raise
-    await _complete_in_shard(by, handle, shard, details)
-    return await GET_STORE.one(by.db, handle)
+    store = await known_store(by.db, handle)
+    await receive_in_shard(by, store)
+    return store
 
 
-async def _complete(by: Operator, db: Executor, handle: str, store_id: int, details: dict[str, Any]) -> None:
-    """Write the first rows of a store, in its own database."""
+async def receive_new_store(db: Executor, store_id: int, content: bytes) -> None:
+    """Write the first rows of a new store, in its shard."""
     await ADD_DEFAULT_LOCATION.run(db, store_id)
-    await by.record(db, store_id, "store.created", f"store:{handle}", **details)
+    await receive_entry(db, store_id, content)
 
 
-async def _complete_in_shard(by: Operator, handle: str, shard: str, details: dict[str, Any]) -> bool:
-    """Write the first rows of a store that is in this shard; False if it has them, or is another store."""
-    store = await GET_STORE.one(by.db, handle)
-    if store.shard != shard:
-        return False
-    database = await by.database_of(store.id)
-    if by.shards is not None:
-        await by.shards.catch_up(shard)
-    async with database.transaction() as db:
-        if await IS_COMPLETE.one(db, store.id):
-            return False
-        await _complete(by, db, handle, store.id, details)
-    return True
+async def receive_in_shard(by: Operator, store: StoreRow, more: Mapping[str, ReceiveForStore] = {}) -> None:
+    """Wait until a store in a shard has received what was sent to it when it was created. In a transaction, and if the shard does
+    not answer, a worker brings it later."""
+    if by.shards is None or not store.shard:
+        return
+    receivers = {CREATED: receive_new_store, ENTRY: receive_entry, **more}
+    try:
+        await by.shards.catch_up(store.shard)
+        await receive_at_once(await by.shards.database(store.shard), by.shards.directory, store.id, receivers)
+    except Unavailable as error:
+        structlog.get_logger().warning("a new store waits for its first rows", shard=store.shard, **cause(error))
 
 
 class Choice(msgspec.Struct):
-    """Where a new store goes, and why."""
+    """Where a new store goes, and why; without shards, there is no reason to name."""
 
     shard: str
-    why: str
+    why: str = ""
 
 
-async def choose_shard(by: Operator, named: str | None) -> Choice:
-    """The shard that an operator names, or of all that take stores the one with the fewest; of several, not the directory."""
+async def choose_shard(by: Operator, named: str | None = None) -> Choice:
+    """The shard that an operator names; or of all that take stores and are up to date, the one with the fewest. Of several, not
+    the directory, which has other work, too."""
     shards = await SHARDS.all(by.db)
     known = {DIRECTORY: "active", **{each.name: each.state for each in shards}}
+    active = [name for name, state in known.items() if state == "active"]
     if named is not None:
         name = DIRECTORY if named == DIRECTORY_NAME else named
-        if known.get(name) != "active":
-            raise NoShardForStores(
-                named, [each or DIRECTORY_NAME for each, state in known.items() if state == "active"]
-            )
-        return Choice(name, "as you asked")
-    if not shards:
-        return Choice(DIRECTORY, "there are no shards")
+        if name not in active:
+            raise NoShardForStores(named, [each or DIRECTORY_NAME for each in active])
+        return Choice(name, "as you asked" if shards else "")
+    if not shards or by.shards is None:
+        return Choice(DIRECTORY)
     counts = {each.shard: each.stores for each in await STORES_BY_SHARD.all(by.db)}
-    active = [name for name, state in known.items() if state == "active"]
-    name = min(active, key=lambda each: (counts.get(each, 0), each == DIRECTORY, each))
-    return Choice(name, f"it has the fewest stores ({counts.get(name, 0)})")
+    rest = ""
+    for name in sorted(active, key=lambda each: (counts.get(each, 0), each == DIRECTORY, each)):
+        with suppress(Unavailable):
+            await by.shards.catch_up(name, _UP_TO_DATE_S)
+            return Choice(name, f"it has the fewest stores ({counts.get(name, 0)}){rest}")
+        rest = " of those that are up to date"
+    raise AssertionError("unreachable: the directory is up to date")
 
 
 async def update_store(

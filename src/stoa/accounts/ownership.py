@@ -11,7 +11,7 @@ from stoa.access.audit import SERVICE
 from stoa.access.contract import App, NewSecret, StoreRow
 from stoa.access.grants import install
 from stoa.access.operator import Joined, Operator, find_app, known_store
-from stoa.access.stores import ENGLISH, UTC, create_store
+from stoa.access.stores import ENGLISH, UTC, choose_shard, create_store, receive_in_shard
 from stoa.accounts.contract import ROLES, Developer, Kind, Listing, OwnedApp, OwnedStore, Role
 from stoa.accounts.queries import (
     APP_BY_REGISTRATION,
@@ -37,7 +37,7 @@ from stoa.accounts.rules import check_listing
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.shard_outbox import send_to_shards
-from stoa.db.shards import ABSENT
+from stoa.db.shards import ABSENT, DIRECTORY
 from stoa.settings import Settings
 
 MAX_APPS = 100
@@ -154,13 +154,15 @@ async def open_store(
     timezone: str = UTC,
     locale: str = ENGLISH,
 ) -> StoreRow:
-    """Create a store; the account becomes its owner."""
+    """Create a store, in the shard with the fewest; the account becomes its owner."""
+    shard = (await choose_shard(by)).shard
     async with by.transaction() as joined, joined.db.transaction() as db:
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, LIVE) >= MAX_STORES:
             raise TooManyStores(MAX_STORES)
-        store = await create_store(joined, handle, name, currency, timezone=timezone, locale=locale)
+        store = await create_store(joined, handle, name, currency, timezone=timezone, locale=locale, shard=shard)
         await SET_STORE_ROLE.run(db, account_id, store.id, "owner", LIVE)
+    await receive_in_shard(by, store)
     return store
 
 
@@ -171,7 +173,7 @@ def development_handle(account_id: int, key: str) -> str:
 
 
 async def open_development_store(
-    by: Operator, account_id: int, name: str, currency: str, *, handle: str = ""
+    by: Operator, account_id: int, name: str, currency: str, *, handle: str = "", shard: str = DIRECTORY
 ) -> StoreRow:
     """Create an empty development store; the account becomes its owner."""
     handle = handle or development_handle(account_id, "")
@@ -179,7 +181,7 @@ async def open_development_store(
         await LOCK_ACCOUNT.one(db, account_id)
         if await COUNT_STORES.one(db, account_id, DEVELOPMENT) >= MAX_DEVELOPMENT_STORES:
             raise TooManyStores(MAX_DEVELOPMENT_STORES, "development stores")
-        store = await create_store(joined, handle, name, currency)
+        store = await create_store(joined, handle, name, currency, shard=shard)
         await SET_STORE_ROLE.run(db, account_id, store.id, "owner", DEVELOPMENT)
     return store
 

@@ -21,6 +21,8 @@ from stoa.db.placement import (
     placing,
 )
 from stoa.db.query import Executor, Query
+from stoa.db.service_facts import own_shard
+from stoa.db.shards import SHARDS as REGISTERED
 
 _SCHEMA = "the schema belongs to no store"
 OLDEST_CITUS = (13, 0)
@@ -220,6 +222,10 @@ async def _in_transaction(db: Connection, *statements: str) -> None:
 
 async def _check(db: Executor, *, changing: bool) -> _Server:
     """Refuse a database that cannot be distributed, with the command that helps."""
+    if await migrate.version(db) == migrate.LATEST and (await own_shard(db) or await REGISTERED.all(db)):
+        raise DistributionRefused(
+            "the database is a shard or has shards: a store is either distributed by Citus or in a shard, not both"
+        )
     if not await HAS_CITUS.one(db):
         raise DistributionRefused(
             "the database has no Citus: install it on every node, add it to shared_preload_libraries, and run "

@@ -5,6 +5,7 @@ rows of its transaction, so a receiver reads them there. A message is for one st
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from stoa.db.pool import Database
 from stoa.db.query import Command, Executor, Query, json_of
 
 BATCH = 100
+LONGEST_PAUSE_S = 60.0  # between two tries of a message that fails
 _END = 2**63 - 1  # after the last store
 _SERVICE = "messages to shards belong to the directory"
 
@@ -28,6 +30,22 @@ class Message(msgspec.Struct):
     store_id: int  # 0 if it is for all stores of a shard
 
 
+class Late(msgspec.Struct):
+    """Messages of one kind that one receiver has not received, and for how many seconds the oldest has waited."""
+
+    kind: str
+    receiver: str
+    messages: int
+    seconds: float
+
+
+class Messages(msgspec.Struct):
+    """All messages that wait, and the age of the oldest."""
+
+    waiting: int
+    oldest_seconds: float
+
+
 SEND_TO_STORE = Command("INSERT INTO shard_outbox (store_id, kind, content) VALUES ($1, $2, $3)")
 # Writes nothing in a service without shards.
 SEND_TO_SHARDS = Command(
@@ -38,6 +56,10 @@ FOR_STORES = Query(
     """SELECT position, id, kind, content, store_id FROM shard_outbox
         WHERE store_id IS NOT NULL AND store_is_here(store_id) AND position > $1 ORDER BY position LIMIT $2::integer""",
     unbound=_SERVICE,
+)
+TO_STORE = Query(
+    Message,
+    "SELECT position, id, kind, content, store_id FROM shard_outbox WHERE store_id = $1 ORDER BY position",
 )
 FOR_SHARD = Query(
     Message,
@@ -66,6 +88,23 @@ FORGET_RECEIVED_BY_SHARD = Command(
     unbound=_SERVICE,
 )
 
+# Messages that have waited for longer than $1 seconds, by kind and receiver, the oldest first.
+LATE = Query(
+    Late,
+    """SELECT m.kind, coalesce('store ' || s.handle, 'shard ' || m.shard, 'a deleted store') AS receiver, count(*) AS messages,
+              extract(epoch FROM now() - min(m.created_at))::float8 AS seconds
+         FROM shard_outbox m LEFT JOIN stores s ON s.id = m.store_id
+        WHERE m.created_at < now() - make_interval(secs => $1)
+        GROUP BY 1, 2 ORDER BY seconds DESC, receiver, kind""",
+    unbound=_SERVICE,
+)
+MESSAGES = Query(
+    Messages,
+    """SELECT count(*) AS waiting, coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
+         FROM shard_outbox""",
+    unbound=_SERVICE,
+)
+
 # Gets the transaction in which the store receives its message, which is committed with it.
 ReceiveForStore = Callable[[Connection, int, bytes], Awaitable[Any]]
 # Brings a message to the next stores after one. Returns the last of them, or None if there are no more. It may be repeated.
@@ -82,34 +121,92 @@ async def send_to_shards(db: Executor, kind: str, content: Any) -> None:
     await SEND_TO_SHARDS.run(db, kind, json_of(content))
 
 
-async def receive_for_stores(here: Database, directory: Database, receivers: Mapping[str, ReceiveForStore]) -> int:
+class Retries:
+    """When a process tries a message again that failed: after 1, 2, 4 seconds and so on, at most a minute.
+
+    Each process has its own. The age of a message in the outbox shows that it fails.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[int, tuple[int, float]] = {}  # by position: the tries so far, and the time of the next
+
+    def are_due(self, position: int) -> bool:
+        return position not in self._next or self._next[position][1] <= monotonic()
+
+    def failed(self, message: Message, error: Exception) -> None:
+        """Note a try that failed, and log it."""
+        tries = self._next.get(message.position, (0, 0.0))[0] + 1
+        pause = min(2.0 ** (tries - 1), LONGEST_PAUSE_S)
+        self._next[message.position] = tries, monotonic() + pause
+        structlog.get_logger().warning(
+            "a message from the directory failed",
+            kind=message.kind,
+            store_id=message.store_id or None,
+            tries=tries,
+            retry_in_s=pause,
+            **cause(error),
+        )
+
+    def succeeded(self, position: int) -> None:
+        self._next.pop(position, None)
+
+
+async def receive_for_stores(
+    here: Database, directory: Database, receivers: Mapping[str, ReceiveForStore], retries: Retries | None = None
+) -> int:
     """Receive the messages to the stores of a database, each in one transaction; returns how many were received.
 
-    A message that fails stays for the next time, and keeps no other one. One whose store leaves meanwhile is received where the
+    A message that fails stays for a later time, and keeps no other one. One whose store leaves meanwhile is received where the
     store is then.
     """
+    retries = retries or Retries()
     received = after = 0
     while messages := await FOR_STORES.all(here, after, BATCH):
         for message in messages:
             after = message.position
+            if not retries.are_due(message.position):
+                continue
             try:
-                async with here.transaction(message.store_id) as db:
-                    if await RECEIVE.run(db, message.store_id, message.id):
-                        await receivers[message.kind](db, message.store_id, message.content.encode())
-                        received += 1
+                received += await _receive(here, directory, message, receivers[message.kind])
             except StoreElsewhere:
                 continue
             except Exception as error:  # noqa: BLE001 - the message stays
-                structlog.get_logger().warning("a message to a store failed", kind=message.kind, **cause(error))
-                continue
-            await FORGET.run(directory, message.position)
+                retries.failed(message, error)
+            else:
+                retries.succeeded(message.position)
     return received
 
 
-async def receive_for_shard(here: Database, directory: Database, receivers: Mapping[str, ReceiveForShard]) -> int:
+async def receive_at_once(
+    here: Database, directory: Database, store_id: int, receivers: Mapping[str, ReceiveForStore]
+) -> int:
+    """Receive the messages of these kinds to one store now, because somebody waits for them; returns how many were received.
+
+    The copies of global tables here are as new as the messages. If this fails, a worker receives them later.
+    """
+    messages = [each for each in await TO_STORE.all(here, store_id) if each.kind in receivers]
+    return sum([await _receive(here, directory, each, receivers[each.kind]) for each in messages])
+
+
+async def _receive(here: Database, directory: Database, message: Message, receive: ReceiveForStore) -> bool:
+    """Receive a message to a store, unless that has happened; then forget it."""
+    async with here.transaction(message.store_id) as db:
+        new = bool(await RECEIVE.run(db, message.store_id, message.id))
+        if new:
+            await receive(db, message.store_id, message.content.encode())
+    await FORGET.run(directory, message.position)
+    return new
+
+
+async def receive_for_shard(
+    here: Database, directory: Database, receivers: Mapping[str, ReceiveForShard], retries: Retries | None = None
+) -> int:
     """Bring each message to a shard to its next stores; returns how many have further stores to reach."""
+    retries = retries or Retries()
     waiting = 0
     for message in await FOR_SHARD.all(here, BATCH):
+        if not retries.are_due(message.position):
+            continue
         try:
             last = await _go_on(here, message, receivers[message.kind])
             if last == _END:
@@ -117,7 +214,9 @@ async def receive_for_shard(here: Database, directory: Database, receivers: Mapp
             elif last is not None:
                 waiting += 1
         except Exception as error:  # noqa: BLE001 - the message stays
-            structlog.get_logger().warning("a message to a shard failed", kind=message.kind, **cause(error))
+            retries.failed(message, error)
+        else:
+            retries.succeeded(message.position)
     return waiting
 
 

@@ -17,10 +17,9 @@ def _moved(column: str) -> str:
     return f"coalesce(({_PAST})[{step}] + ({column} - ({_REAL})[{step}]), {column})"
 
 
-def _columns(table: str, *columns: str, key: str = "store_id", more: str = "") -> Command:
+def _columns(table: str, *columns: str, more: str = "") -> Command:
     moved = ", ".join(f"{column} = {_moved(column)}" for column in columns)
-    reason = None if key == "store_id" else "the row of the store itself"
-    return Command(f"UPDATE {table} SET {moved}{more} WHERE {key} = $1", unbound=reason)
+    return Command(f"UPDATE {table} SET {moved}{more} WHERE store_id = $1")
 
 
 MOVE_PRODUCTS = _columns("products", "created_at", "updated_at")
@@ -35,10 +34,9 @@ MOVE_IMPORTS = _columns(
     *("created_at", "started_at", "finished_at"),
     more=f", report_expires_at = {_moved('created_at')} + (report_expires_at - created_at)",
 )
-MOVE_STORE = _columns("stores", "created_at", "updated_at", key="id")
 _COLUMNS_ONLY = (
     *(MOVE_PRODUCTS, MOVE_VARIANTS, MOVE_MOVEMENTS, MOVE_CUSTOMER_METADATA, MOVE_LOCATIONS, MOVE_INSTALLATIONS),
-    *(MOVE_WEBHOOKS, MOVE_IMPORTS, MOVE_STORE),
+    *(MOVE_WEBHOOKS, MOVE_IMPORTS),
 )
 
 
@@ -122,6 +120,10 @@ NOTIFY_EARLIER = Command(
     "UPDATE notifications SET created_at = $3 WHERE account_id = $1 AND subject = $2", unbound=_NOTIFIED
 )
 _FOUNDED = "it belongs to the app or the account of the demo"
+# The row of a store is global: it is written in the directory, not with the rows of the store.
+FOUND_STORE = Command(
+    "UPDATE stores SET created_at = $2, updated_at = $2 WHERE id = $1", unbound="the row of the store itself"
+)
 FOUND_APP = Command("UPDATE apps SET created_at = $2, updated_at = $2 WHERE id = $1", unbound=_FOUNDED)
 FOUND_SECRETS = Command("UPDATE app_secrets SET created_at = $2 WHERE app_id = $1", unbound=_FOUNDED)
 FOUND_CALLBACKS = Command(

@@ -23,12 +23,12 @@ from stoa.accounts.passwords import matches
 from stoa.accounts.registration import change_password, create_account, find_account, list_accounts
 from stoa.db import migrate
 from stoa.db.pool import Database
-from stoa.demo.backdating import NOTIFY_EARLIER, found_earlier, route
+from stoa.demo.backdating import FOUND_STORE, NOTIFY_EARLIER, found_earlier, route
 from stoa.demo.deliveries import deliver
 from stoa.demo.past import Past, PastOperator
 from stoa.demo.receiver import receiver_url
 from stoa.demo.sales import Cast
-from stoa.demo.stock import fill, open_sample_store
+from stoa.demo.stock import define_samples, fill, open_sample_store
 from stoa.demo.story import OPENED
 from stoa.demo.traffic import add_traffic
 from stoa.demo.uploads import import_files
@@ -168,6 +168,9 @@ async def _open_store(operator: Operator, client_id: str, catalog: str, per_hour
         await give(joined, EMAIL, store=store.handle)
         await install(joined, client_id, store.handle)
         cast = Cast(Caller(app.id, app.name, frozenset(SCOPES), 0, 0), NamedPerson(account.id, account.name))
+        await past.travel(joined.db, now - OPENED)
+        await FOUND_STORE.run(joined.db, store.id, now - OPENED - timedelta(hours=3))
+        await define_samples(joined, store.handle, catalog)
         await fill(joined, store.handle, catalog, past, cast)
         await route(joined.db, store.id, now)
         for webhook_id, since in (await deliver(joined.db, store.id, FAILING, now)).items():

@@ -84,14 +84,18 @@ async def open_sample_store(by: Operator, catalog: str) -> StoreRow | None:
     )
 
 
+async def define_samples(operator: Operator, handle: str, catalog: str) -> None:
+    """Define the keys of metadata that a catalog uses, in the directory, before the store is filled."""
+    for each in read_definitions(_read(catalog).get("metadata_definitions", []), of_app=False):
+        await define(operator, handle, each)
+
+
 async def fill(operator: Operator, handle: str, catalog: str, past: Past, cast: Cast | None = None) -> None:
     """Fill an empty store with a catalog's products, customers and orders, for the demo and for development stores.
 
     Without a cast the store has no generated sales, because somebody waits for the page that creates it."""
     document, now = _read(catalog), datetime.now(UTC)
     await past.travel(operator.db, now - OPENED)
-    for each in read_definitions(document.get("metadata_definitions", []), of_app=False):
-        await define(operator, handle, each)
     store = await with_definitions(operator.db, await STORE_BY_HANDLE.one(operator.db, handle), None)
     products = [convert(each, NewProduct, digits=store.digits) for each in document["products"]]
     pictures = await keep_pictures(operator, store.id, [image.url for each in products for image in each.images])

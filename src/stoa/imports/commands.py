@@ -26,12 +26,11 @@ from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import new_import_id, shown_import, start_import
 from stoa.imports.products import PRODUCTS
 from stoa.imports.queries import Job
+from stoa.imports.reading import MEDIA
 from stoa.imports.runner import claim_this, run_import
-from stoa.rest.headers import CSV, JSON, NDJSON
 from stoa.rest.problems import Refusal
 from stoa.rest.uploads import UPLOAD_BYTES
 
-MEDIA = {".ndjson": NDJSON, ".jsonl": NDJSON, ".csv": CSV, ".json": JSON}
 LOOK_EVERY_S = 0.2
 
 

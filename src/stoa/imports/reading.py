@@ -12,7 +12,7 @@ from stoa.imports.contract import MOST_ITEMS, MOST_ROWS, Options, TooManyRows
 from stoa.rest.body import MOST_DEPTH, parse
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.csv_rows import Columns, Header, Sheet
-from stoa.rest.headers import CSV, JSON
+from stoa.rest.headers import CSV, JSON, NDJSON
 from stoa.rest.problems import (
     Fault,
     MalformedJson,
@@ -30,6 +30,7 @@ JSON_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = (",", ";", "\t")
+MEDIA = {".ndjson": NDJSON, ".jsonl": NDJSON, ".csv": CSV, ".json": JSON}  # by the end of the name of a file
 
 
 class Part(msgspec.Struct):

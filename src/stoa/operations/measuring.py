@@ -18,6 +18,7 @@ from stoa.db.fan_out import ANSWER_S
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
+from stoa.db.shard_outbox import MESSAGES
 from stoa.db.shards import DIRECTORY, Shards
 from stoa.mail.contract import MailBacklog
 from stoa.mail.queries import BACKLOG as MAIL_BACKLOG
@@ -164,6 +165,9 @@ async def measure(shards: Shards, *, sends: bool) -> None:
         publish(queues, sends=sends, shard=shard)
     if shards.directory.fenced:
         telemetry.MOVES_LEFT.set(await MOVES_LEFT.one(shards.directory))
+        messages = await MESSAGES.one(shards.directory)
+        telemetry.MESSAGES_WAITING.set(messages.waiting)
+        telemetry.OLDEST_MESSAGE.set(messages.oldest_seconds)
         kept = await shards.fan_out(SLOT_BYTES.one, seconds=ANSWER_S)
         for shard, count in kept.answers.items():
             telemetry.SLOT_BYTES.labels(shard).set(count)

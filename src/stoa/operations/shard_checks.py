@@ -6,6 +6,7 @@ from stoa.db import migrate
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.db.shard_outbox import LATE
 from stoa.operations.finding import Finding
 from stoa.operations.measuring import problems, read_queues
 from stoa.settings import Settings, existing_key, secret_key
@@ -14,6 +15,8 @@ from stoa.shards.moves import MOVES_LEFT
 from stoa.shards.registry import Shard, address, shards_of
 
 _MUCH_BEHIND = 64 * 1024**2  # bytes of the log
+_LATE_MESSAGE_S = 120.0  # a message that fails is tried again after a minute at most
+_SHOWN = 3
 
 
 async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
@@ -26,6 +29,18 @@ async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
         return [Finding("shards", "problem", str(error), "Set STOA_SECRET_KEY to the key of the service.")]
     found = [await _check_shard(db, shard) for shard in shards]
     found += [each for shard in shards if (each := await _check_queues(shard)) is not None]
+    if shards and (late := await LATE.all(db, _LATE_MESSAGE_S)):
+        shown = ", ".join(f"{each.kind} to {each.receiver}" for each in late[:_SHOWN]) + (
+            ", ..." if late[_SHOWN:] else ""
+        )
+        detail = (
+            f"{sum(each.messages for each in late)} messages have waited for up to {late[0].seconds:.0f} s: {shown}"
+        )
+        action = (
+            "If their shard answers, look for `a message from the directory failed` in the log of the background worker: "
+            "it names the error."
+        )
+        found.append(Finding("messages", "problem", detail, action))
     if left := await MOVES_LEFT.one(db):
         action = (
             "Run each again, or give it up with --undo: `stoa shard list` shows them. A slot keeps the log meanwhile."

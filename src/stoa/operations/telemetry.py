@@ -113,6 +113,8 @@ OF_SHARDS = (
     SLOT_BYTES,
 )
 MOVES_LEFT = _shared_gauge("stoa_shard_moves_left", "Moves of stores that have not ended, and no process works on")
+MESSAGES_WAITING = _shared_gauge("stoa_shard_messages_waiting", "Messages from the directory to stores and shards")
+OLDEST_MESSAGE = _shared_gauge("stoa_shard_oldest_message_seconds", "Age of the oldest message from the directory")
 
 IN_FLIGHT = Gauge(
     "stoa_requests_in_flight", "Requests to the app API that are not answered", multiprocess_mode="livesum"

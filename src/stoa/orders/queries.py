@@ -159,10 +159,11 @@ LOCK_LIVE = Query(
     """SELECT o.id FROM unnest($2::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
         WHERE o.status <> 'cancelled' ORDER BY o.id FOR NO KEY UPDATE OF o""",
 )
-# An order whose hold has ended, unless another transaction has locked it.
+# The orders without suspected duplicates whose holds have ended, except those that another transaction has locked.
 LOCK_DUE = Query(
-    int,
-    """SELECT id FROM orders WHERE store_id = $1 AND id = $2 AND expires_at <= now() FOR NO KEY UPDATE SKIP LOCKED""",
+    StoredOrder,
+    f"""{_STORED} = ANY ($2::bigint[]) AND expires_at <= now() AND suspected_duplicates = 0
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED""",
 )
 SUSPECTED = Query(
     int,
@@ -306,7 +307,13 @@ UNTRACKED = Query(
 
 
 # One order after the other, each with its own actor, author and request.
+# One order has a statement of its own: PostgreSQL plans a statement over arrays for each call.
 UPDATE = Query(
+    Document,
+    """SELECT doc, version
+         FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9::text::bigint[])""",
+)
+UPDATE_ALL = Query(
     Document,
     """SELECT doc, version
          FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])

@@ -33,7 +33,7 @@ from stoa.orders.placement import locations_of
 from stoa.orders.refunds import add_refund, refund
 from stoa.orders.rules import change_status
 from stoa.orders.state import OrderState
-from stoa.orders.update import Change, Consequences, Entry, loaded, update_all
+from stoa.orders.update import Change, Consequences, Entry, loaded, lock_all, update_all
 from stoa.rest.call import Call
 from stoa.rest.endpoint import One, Routes, Task
 from stoa.rest.group_commit import only_outcome
@@ -90,8 +90,7 @@ async def change_all(db: Executor, requests: Sequence[Request]) -> list[One[Orde
     if not valid:
         return list(outcomes.values())
     together, suspects = await _choose(db, valid)
-    found = await queries.LOCK_ALL.all(db, requests[0][0].store_id, [order_id for _, order_id, _ in together.values()])
-    rows = {row.id: row for row in found}
+    rows = await lock_all(db, requests[0][0].store_id, [order_id for _, order_id, _ in together.values()])
     changes: dict[int, Change] = {}
     for number, (call, order_id, body) in together.items():
         try:
@@ -103,13 +102,14 @@ async def change_all(db: Executor, requests: Sequence[Request]) -> list[One[Orde
             outcomes[number] = await get_order(call, order_id)
             continue
         suspected = change.cancels and change.before.suspected_duplicates > 0
-        if changes and (suspected or change.growing):
+        locks_more = suspected or bool(change.growing)
+        if changes and locks_more:
             break
         if suspected and not suspects:  # the suspect was placed after `_choose`
             suspects = await lock_suspects(call, order_id)
         change.consequences.no_longer_suspected = suspects if change.cancels else ()
         changes[number] = change
-        if suspected or change.growing:
+        if locks_more:
             break
     if changes:
         outcomes.update(zip(changes, await update_all(db, list(changes.values())), strict=True))

@@ -100,6 +100,13 @@ async def load(call: Call, order_id: int) -> tuple[OrderState, datetime]:
     return loaded(call, await queries.LOCK.maybe(call.db, call.store_id, order_id))
 
 
+async def lock_all(db: Executor, store_id: int, ids: Sequence[int]) -> dict[int, queries.StoredOrder]:
+    """Lock different orders in the order of their ids, and read those that exist."""
+    one = len(ids) == 1
+    found = await (queries.LOCK.all(db, store_id, ids[0]) if one else queries.LOCK_ALL.all(db, store_id, ids))
+    return {row.id: row for row in found}
+
+
 def loaded(call: Call, row: queries.StoredOrder | None) -> tuple[OrderState, datetime]:
     """The state of an order that was locked, with the time of the lock; checks the version in If-Match."""
     if row is None:
@@ -170,7 +177,11 @@ async def update_all(db: Executor, changes: Sequence[Change]) -> list[One[Any]]:
     if len(customers) > 1:
         await queries.LOCK_CUSTOMERS.all(db, store_id, list(customers))
     try:
-        stored = await queries.UPDATE.all(db, store_id, *zip(*rows, strict=True))
+        stored = (
+            await queries.UPDATE.all(db, store_id, *rows[0])
+            if len(rows) == 1
+            else await queries.UPDATE_ALL.all(db, store_id, *zip(*rows, strict=True))
+        )
     except PostgresError as error:
         refusal = _refusal(error, changes[0].call)
         if refusal is None or len(changes) > 1:
@@ -276,9 +287,10 @@ async def _move_stock(db: Executor, changes: Sequence[Change]) -> None:
     product of an earlier one follow in the next statement. All products are locked by the first.
     """
     waiting = {n: (each, effects) for n, each in enumerate(changes) if (effects := each.effects)}
+    chosen = list(waiting)
     while waiting:
-        moves = {n: [_movement(each, n, effect) for effect in effects] for n, (each, effects) in waiting.items()}
-        call = next(iter(waiting.values()))[0].call
+        moves = {n: [_movement(waiting[n][0], n, effect) for effect in waiting[n][1]] for n in chosen}
+        call = waiting[chosen[0]][0].call
         together = [move for each in moves.values() for move in each]
         moved = iter(
             await move_stock(db, call.store_id, together, atomic=True, actor=actor_of(call), request_id=call.request_id)
@@ -295,6 +307,19 @@ async def _move_stock(db: Executor, changes: Sequence[Change]) -> None:
             del waiting[n]
         if refusals:
             raise RefusedCalls(refusals)
+        chosen = _next_moves(waiting)
+
+
+def _next_moves(waiting: Mapping[int, tuple[Change, Sequence[Effect]]]) -> list[int]:
+    """The waiting changes that move different variants, so that few of them must wait again."""
+    chosen: list[int] = []
+    variants: set[int] = set()
+    for n, (_, effects) in waiting.items():
+        own = {effect.variant_id for effect in effects}
+        if variants.isdisjoint(own):
+            chosen.append(n)
+        variants |= own
+    return chosen
 
 
 def _movement(change: Change, number: int, effect: Effect) -> Move:

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
+from stoa.db.errors import StoreElsewhere
 from stoa.db.pool import Database
-from stoa.db.query import Query
+from stoa.db.query import Executor, Query
 from stoa.db.replica import Replica
 from stoa.db.shards import DIRECTORY, Shards
 from stoa.rest import idempotency
@@ -39,12 +42,50 @@ class Backend:
         self.group_commit = GroupCommit(database, committed)
         self._looks = Coalescer[int, None, bool](self._look)
 
+    async def reading(self, store_id: int, db: Executor, *, one_by_one: bool) -> Executor:
+        """Reads the store by `db`, which is this database or its replica. `one_by_one` is for handlers that need `db` itself: the
+        look is a statement of its own."""
+        if not one_by_one:
+            return StoreReader(self, store_id, db)
+        if not await self.holds(store_id):
+            raise StoreElsewhere
+        return db
+
     async def holds(self, store_id: int) -> bool:
         """Whether the database holds the store. Requests that ask at the same time share a statement."""
         return await self._looks.submit(store_id, None)
 
     async def _look(self, store_id: int, asking: Sequence[None]) -> list[bool]:
         return [await IS_HERE.one(self.database, store_id)] * len(asking)
+
+
+class StoreReader:
+    """Reads a store, and in the same statement whether the database holds it. Raises StoreElsewhere if it has left."""
+
+    __slots__ = ("_backend", "_db", "_store_id")
+
+    def __init__(self, backend: Backend, store_id: int, db: Executor) -> None:
+        self._backend = backend
+        self._store_id = store_id
+        self._db = db
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
+        rows = await self._db.fetch(_if_here(sql, len(args) + 1), *args, self._store_id)
+        # No rows: there are none, or the store has left.
+        if not rows and not await self._backend.holds(self._store_id):
+            raise StoreElsewhere
+        return rows
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        if not await self._backend.holds(self._store_id):
+            raise StoreElsewhere
+        return await self._db.execute(sql, *args)
+
+
+@cache
+def _if_here(sql: str, parameter: int) -> str:
+    """The statement without rows if the store has left. PostgreSQL looks before it reads, by the same snapshot."""
+    return f"SELECT * FROM (\n{sql}\n) q WHERE store_is_here(${parameter}::bigint)"
 
 
 class Backends:
@@ -77,8 +118,8 @@ class Backends:
         return backend
 
     async def locate(self, request: Request, store: Store) -> tuple[Store, Backend]:
-        """The store and its backend. A read that begins after a move must not see the store as it was before, so the database
-        is asked whether it holds the store, and if not, the directory where the store is now."""
+        """The store and its backend. The database is asked whether it holds the store, and if not, the directory where the store
+        is now."""
         for pause in PAUSES_S:
             backend = await self.of(store)
             if await backend.holds(store.id):

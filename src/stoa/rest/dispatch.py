@@ -248,21 +248,35 @@ class Dispatcher:
         store = await self._access.store(handle=request.handle, host=host)
         if store is None:
             raise NotFound("There is no store at this address.")
-        backend = self._backends.directory
-        if store.shard or self._database.fenced:
-            store, backend = await self._backends.locate(request, store)
-            if backend.database.saturated:
-                raise overloaded("database")
+        if not store.shard and not self._database.fenced:
+            return await self._serve(request, store, self._backends.directory)
+        if request.method in ("GET", "HEAD"):
+            try:
+                return await self._serve(request, store, await self._backends.of(store))
+            except StoreElsewhere:  # it has moved since the store was cached
+                pass
+        return await self._serve(request, *await self._backends.locate(request, store))
+
+    async def _serve(self, request: Request, store: Store, backend: Backend) -> Response:
+        headers = request.headers
+        if backend.database.fenced and backend.database.saturated:
+            raise overloaded("database")
         request.store = store
         try:
             endpoint, values = self._router.find(request.method, request.sub_path)
         except Refusal as refusal:
-            refusal.app_id = await self._app_of(store, headers)
+            refusal.app_id = await self._app_of(store, headers, backend)
             raise
         request.operation = endpoint.name
         if endpoint.deprecation is not None:
             request.notices = deprecation_headers(endpoint)
-        caller = request.caller = await self._access.caller(store, bearer_token(headers))
+        try:
+            caller = request.caller = await self._access.caller(store, bearer_token(headers))
+        except Refusal:
+            # What a move left behind refuses nobody.
+            if backend.database.fenced and not await backend.holds(store.id):
+                raise StoreElsewhere from None
+            raise
         allowance = await backend.limiter.take(store.id, caller.app_id, 1, caller.burst, caller.refill)
         request.allowance = allowance
         allowance.check()
@@ -287,9 +301,9 @@ class Dispatcher:
             else:
                 del self._in_flight[key]
 
-    async def _app_of(self, store: Store, headers: dict[bytes, bytes]) -> int | None:
+    async def _app_of(self, store: Store, headers: dict[bytes, bytes], backend: Backend) -> int | None:
         """The app that requests an unknown route, for its request log. The response is the same for every caller."""
-        if self._database.full:  # a line in a log is not worth a wait for a connection
+        if self._database.full or backend.database.full:  # a line in a log is not worth a wait for a connection
             return None
         try:
             return (await self._access.caller(store, bearer_token(headers))).app_id
@@ -323,6 +337,8 @@ class Dispatcher:
         if endpoint.method == "GET":
             if backend.replica is not None and not endpoint.primary:
                 call.db = await backend.replica.reader(request.allowance.fence if request.allowance else None)
+            if database.fenced:
+                call.db = await backend.reading(store.id, call.db, one_by_one=endpoint.primary)
             result = await endpoint.handler(call, **values)
             return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
@@ -414,7 +430,8 @@ async def _carry_out(write: Write, size: int, backend: Backend) -> Response:
     endpoint, call = write.endpoint, write.call
     if endpoint.grouped is not None and not call.faults:
         values = tuple(write.values.values())
-        grouped = GroupedCall(write.request, call, values, size, write.key, write.fingerprint)
+        name = (call.caller.app_id, write.key) if write.key is not None else None
+        grouped = GroupedCall(write.request, call, values, size, name, write.fingerprint)
         async with write.turn:
             return await backend.group_commit.submit(endpoint, grouped)
     return await backend.writes.in_transaction(write)

@@ -49,13 +49,8 @@ class GroupedCall(msgspec.Struct):
     call: Call
     values: tuple[Any, ...]  # the arguments of the handler after the call
     size: int  # of the body, in bytes
-    key: str | None
+    name: tuple[int, str] | None  # of the stored response: the app and its idempotency key
     fingerprint: bytes
-
-    @property
-    def name(self) -> tuple[int, str] | None:
-        """What names the stored response: the app and its idempotency key."""
-        return (self.call.caller.app_id, self.key) if self.key is not None else None
 
 
 class GroupCommit:
@@ -99,6 +94,8 @@ class GroupCommit:
         """The stored responses of refused calls: another process may have carried out a call with the same key meanwhile,
         and what that one changed may be why the second is refused."""
         refused = {index: calls[index] for index, outcome in outcomes.items() if isinstance(outcome, Refusal)}
+        if not refused:
+            return {}
         names = [each.name for each in refused.values() if each.name is not None]
         try:
             stored = await idempotency.stored_responses(self._database.autocommit, store_id, names)
@@ -164,9 +161,8 @@ async def _work(
             outcomes[index] = result
         elif result is not None:
             response = outcomes[index] = render(each.request, endpoint, each.call, result)
-            if each.key is not None:
-                app_id = each.call.caller.app_id
-                new.append(idempotency.NewResponse(app_id, each.key, each.fingerprint, response, each.call.subject))
+            if each.name is not None:
+                new.append(idempotency.NewResponse(*each.name, each.fingerprint, response, each.call.subject))
     if new:
         await _keep(db, store_id, new, fresh.values())
     return outcomes

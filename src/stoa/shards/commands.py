@@ -159,17 +159,27 @@ def move_store(console: Console, store: str, *, target: str, undo: bool, only_pl
 
 @shard.command("drain")
 @click.argument("name")
+@click.option("--undo", is_flag=True, help="Let the shard take stores again. Those that have left stay where they are.")
 @plan_option
 @json_option
 @click.pass_obj
-def drain_shard(console: Console, name: str, *, only_plan: bool, as_json: bool) -> None:
+def drain_shard(console: Console, name: str, *, undo: bool, only_plan: bool, as_json: bool) -> None:
     """Move all stores of a shard to the others, and no store to it any more. Run it again after an interruption.
 
     \b
     Examples:
       stoa shard drain east --plan
       stoa shard drain east
+      stoa shard drain east --undo
     """
+
+    async def stop(by: Operator) -> None:
+        if registry.find(name, await shards_of(by.db, by.key), "").state != "draining":
+            raise ShardRefused(f"{name} is not being drained")
+        if not only_plan:
+            async with by.db.transaction() as db:
+                await registry.set_state(db, name, "active")
+                await by.record(db, None, "shard.undrained", f"shard:{name}")
 
     async def plan(by: Operator) -> list[PlannedMove]:
         shards = await shards_of(by.db, by.key)
@@ -184,6 +194,10 @@ def drain_shard(console: Console, name: str, *, only_plan: bool, as_json: bool) 
                 await by.record(db, None, "shard.drained", f"shard:{name}")
         return moves
 
+    if undo:
+        console.run(stop)
+        print_rows([Step(f"shard {name}", "take stores again")], as_json=as_json, none="")
+        return
     _move_all(console, console.run(plan), only_plan=only_plan, as_json=as_json, none=f"{name} has no stores.")
 
 

@@ -16,7 +16,7 @@ from stoa.db.service_facts import FACT, NOTE, note_key
 from stoa.shards import global_tables, registry, subscriptions
 from stoa.shards.global_tables import PUBLICATION, Progress, no_progress
 from stoa.shards.registry import DIRECTORY, Shard, ShardRefused, address, session, shards_of
-from stoa.shards.requirements import check_same_text, check_schema, check_source, check_target
+from stoa.shards.requirements import check_same_text, check_schema, refuse, source_faults, target_faults
 
 _OWN_NAME = "shard"  # the fact by which a database knows the name of its own shard
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -113,9 +113,11 @@ async def _check(directory: Connection, shard: Connection, by: Operator, added: 
     known = next((each for each in await shards_of(directory, by.key) if each.name == added.name), None)
     if known is not None and known.url != added.url:
         raise ShardRefused(f"there is a shard {added.name} at {address(known.url)}; choose another name")
-    await check_source(directory, directory_of(by))
-    await check_source(shard, added)
-    await check_target(shard, added)
+    refuse(
+        *await source_faults(directory, directory_of(by)),
+        *await source_faults(shard, added),
+        *await target_faults(shard, added),
+    )
     await check_same_text(directory, shard, added)
     version = await migrate.version(shard)
     if version == 0:

@@ -27,7 +27,7 @@ from stoa.shards.moves import (
     find_store,
 )
 from stoa.shards.registry import Shard, ShardRefused, session, transaction
-from stoa.shards.requirements import check_same_text, check_schema, check_source, check_target
+from stoa.shards.requirements import check_same_text, check_schema, refuse, source_faults, target_faults
 from stoa.shards.switching import Sides
 from stoa.shards.tables import erasing_steps, filtered, identify_rows, make_days, moved_tables
 from stoa.store_data.store_erasure import BATCH, delete_rows
@@ -161,8 +161,7 @@ async def _check(directory: Executor, source: Connection, target: Connection, as
     for db, shard in ((source, ask.source), (target, ask.target)):
         await check_schema(db, shard)
         await check_same_text(directory, db, shard)
-    await check_source(source, ask.source)
-    await check_target(target, ask.target)
+    refuse(*await source_faults(source, ask.source), *await target_faults(target, ask.target))
 
 
 class _Mover:

@@ -38,30 +38,37 @@ _DROP_TRIED = Query(str, "SELECT pg_drop_replication_slot($1)::text", unbound=_C
 _SESSION = Query(int, "SELECT pg_backend_pid()::bigint", unbound=_CATALOG)
 
 
-async def check_source(db: Connection, shard: Shard) -> None:
-    """Refuse a database whose rows cannot be replicated to another one."""
-    await _check_server(db, shard)
+def refuse(*faults: str) -> None:
+    """Refuse with everything that is missing, so that each server restarts once."""
+    if faults:
+        raise ShardRefused("; ".join(dict.fromkeys(faults)))
+
+
+async def source_faults(db: Connection, shard: Shard) -> list[str]:
+    """What a database lacks whose rows shall be replicated to another one."""
+    _, faults = await _check_server(db, shard)
     slot = f"stoa_check_{await _SESSION.one(db)}"
     try:
         await _TRY_SLOT.one(db, slot)
         await _DROP_TRIED.one(db, slot)
     except PostgresError as error:
         role = (await _SERVER.one(db)).role
-        raise ShardRefused(
+        faults.append(
             f"{shard.shown}: a replication slot cannot be created ({error}): run `ALTER ROLE {role} REPLICATION`, or raise "
             "max_replication_slots"
-        ) from error
-    await _try(db, shard, "CREATE PUBLICATION stoa_check", "GRANT CREATE ON DATABASE to the role of Stoa")
+        )
+    remedy = "GRANT CREATE ON DATABASE to the role of Stoa"
+    return faults + await _try(db, shard, "CREATE PUBLICATION stoa_check", remedy)
 
 
-async def check_target(db: Connection, shard: Shard) -> None:
-    """Refuse a database that cannot receive rows from another one."""
-    server = await _check_server(db, shard)
+async def target_faults(db: Connection, shard: Shard) -> list[str]:
+    """What a database lacks that shall receive rows from another one."""
+    server, faults = await _check_server(db, shard)
     if server.workers < _WORKERS:
-        raise ShardRefused(
+        faults.append(
             f"{shard.shown}: max_logical_replication_workers is {server.workers}: set it to {_WORKERS} or more, and restart the server"
         )
-    await _try(
+    return faults + await _try(
         db,
         shard,
         """CREATE SUBSCRIPTION stoa_check CONNECTION 'host=127.0.0.1 password=unused' PUBLICATION stoa_check
@@ -90,7 +97,8 @@ async def check_schema(db: Executor, shard: Shard) -> None:
         raise ShardRefused(f"{shard.shown}: {outdated} stored functions are outdated: run `stoa migrate`")
 
 
-async def _check_server(db: Executor, shard: Shard) -> _Server:
+async def _check_server(db: Executor, shard: Shard) -> tuple[_Server, list[str]]:
+    """The settings of a server, and what it lacks. A server that cannot be a shard at all is refused at once."""
     server = await _SERVER.one(db)
     if server.version < migrate.OLDEST_POSTGRES:
         raise ShardRefused(
@@ -101,19 +109,18 @@ async def _check_server(db: Executor, shard: Shard) -> _Server:
             f"{shard.shown} has the extension citus: a store is either distributed by Citus or in a shard, not both; "
             "use a plain database"
         )
-    if server.wal_level != "logical":
-        raise ShardRefused(
-            f"{shard.shown}: wal_level is {server.wal_level}: set wal_level = logical, and restart the server"
-        )
-    return server
+    if server.wal_level == "logical":
+        return server, []
+    return server, [f"{shard.shown}: wal_level is {server.wal_level}: set wal_level = logical, and restart the server"]
 
 
-async def _try(db: Connection, shard: Shard, statement: str, remedy: str) -> None:
+async def _try(db: Connection, shard: Shard, statement: str, remedy: str) -> list[str]:
     """Run a statement and roll it back, because no table of rights says for sure whether a provider allows it."""
     await db.execute("BEGIN")
     try:
         await db.execute(statement)
     except PostgresError as error:
-        raise ShardRefused(f"{shard.shown}: {error}: {remedy}") from error
+        return [f"{shard.shown}: {error}: {remedy}"]
     finally:
         await db.execute("ROLLBACK")
+    return []

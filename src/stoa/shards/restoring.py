@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.access.operator import Operator
 from stoa.backup.archive import opened
-from stoa.backup.erasures import Replayed, collect, replay
+from stoa.backup.erasures import collect, replay
 from stoa.backup.restoring import restore
 from stoa.db.pool import Database
 from stoa.db.query import Query
@@ -41,7 +41,9 @@ class RestoredShard(msgspec.Struct):
     stores: int
     left_out: list[str]
     missing: list[str]
-    erasures: Replayed
+    erased: int  # customers that were erased again
+    absent: int  # customers whose erasure the backup has, or that it does not have
+    unknown_stores: list[str]  # of erasures
 
 
 async def restore_shard(by: Operator, name: str, file: Path, progress: Progress = no_progress) -> RestoredShard:
@@ -81,7 +83,9 @@ async def restore_shard(by: Operator, name: str, file: Path, progress: Progress 
         len([place for place in here if place.id in held]),
         [place.handle for place in left_out],
         [place.handle for place in here if place.id not in held],
-        erased,
+        erased.erased,
+        erased.absent,
+        erased.unknown_stores,
     )
 
 

@@ -4,13 +4,10 @@ them, and the files of its pictures."""
 import base64
 from collections.abc import AsyncGenerator
 
-import click
 import msgspec
 
-from stoa.access.console import Console
 from stoa.access.contract import StoreRow
-from stoa.access.operator import Operator, find_store
-from stoa.access.store_commands import store
+from stoa.access.operator import Operator
 from stoa.customers.documents import only_shared
 from stoa.db.query import Executor, Query
 from stoa.media.addresses import PREFIX
@@ -86,27 +83,3 @@ def _picture(name: str, data: bytes) -> ExportedPicture:
 
 def _line(kind: str, document: bytes) -> bytes:
     return b'{"type":"%s","data":%s}\n' % (kind.encode(), document)
-
-
-@click.command("export")
-@click.argument("handle")
-@click.pass_obj
-def export_command(console: Console, handle: str) -> None:
-    """Write a store to standard output as lines of JSON: settings, collections, products, variants, customers, orders and pictures.
-
-    \b
-    Example:
-      stoa store export demo > demo.ndjson
-    """
-
-    async def run(by: Operator) -> None:
-        found = await find_store(by.db, handle)
-        await record_export(by, found)
-        async for lines in export_store(by.db, found, by.settings):
-            click.echo(lines, nl=False)
-
-    console.run(run, at=handle)
-
-
-store.add_command(export_command)
-COMMANDS: list[click.Command] = [store]

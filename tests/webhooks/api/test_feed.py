@@ -1,7 +1,6 @@
 """The feed: every event of a subscription in order and without gaps, which the app pulls."""
 
 import asyncio
-import os
 from typing import Any
 
 import httpx
@@ -10,7 +9,6 @@ from standardwebhooks import Webhook
 
 from stoa.products.events import ProductBackInStock, ProductInventoryChanged
 from stoa.webhooks.api import feed
-from tests.support.service import Service, migrated_database
 from tests.support.shops import Shop
 from tests.webhooks.subscriptions import add_products, deliveries, finish, route, subscribe
 
@@ -74,7 +72,7 @@ async def test_a_waiting_request_returns_as_soon_as_an_event_is_routed(shop: Sho
 
 
 async def until_waiting(shop: Shop, count: int) -> None:
-    watch = feed.watch_of(shop.application.database)
+    watch = feed.watch_of(await shop.application.shards.of_store(shop.store_id))
     async with asyncio.timeout(10):
         while len(watch._waiting) < count:  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0.01)
@@ -198,26 +196,6 @@ async def test_a_feed_misses_no_event_under_concurrent_writes(shop: Shop) -> Non
     async with asyncio.timeout(60):
         await asyncio.gather(read_feed(), *(write(n) for n in range(4)))
     assert seen == list(range(1, 41))
-
-
-async def test_a_stopping_service_answers_waiting_requests(
-    tmp_path_factory: pytest.TempPathFactory, worker_id: str
-) -> None:
-    """The drain time is shorter than the wait, so a request that kept waiting would lose its connection."""
-    url = await migrated_database(f"ending_{worker_id}_{os.getpid()}")
-    with Service(
-        tmp_path_factory.mktemp("ending"), database_url=url, workers=1, drain_seconds=8, background=False
-    ) as service:
-        account = await service.account("shop")
-        async with account.client() as client:
-            hook = (await client.post("/webhooks", json={"events": ["*"]})).json()["data"]
-            path = f"/webhooks/{hook['id']}/deliveries"
-            waiting = asyncio.create_task(client.get(path, params={"after": 0, "wait": 20}))
-            while (await client.get(path, params={"after": 0, "wait": 1})).status_code != 200:
-                pass
-            assert await asyncio.to_thread(service.stop) == 0
-            answer = await waiting
-    assert (answer.status_code, answer.json()["data"]) == (200, [])
 
 
 async def test_only_its_own_app_receives_an_event_of_private_metadata(shop: Shop) -> None:

@@ -18,6 +18,7 @@ from stoa.webhooks.delivery.maintenance import maintain
 from stoa.webhooks.delivery.queries import RoutedEvent
 from stoa.webhooks.delivery.router import route_events
 from tests.support.races import rolled_back
+from tests.support.sharded import url_of_stores
 from tests.support.shops import Shop
 from tests.webhooks.workers import QUICK, Subscribed, create_product, log, subscribe, until
 
@@ -52,7 +53,7 @@ class Holder:
 
     def __init__(self, settings: Settings, bucket: int, lease_s: float = LEASE_S) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, settings.database_url, str(bucket), str(lease_s)],
+            [sys.executable, "-c", HOLDER, url_of_stores(settings.database_url), str(bucket), str(lease_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

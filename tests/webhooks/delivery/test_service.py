@@ -1,4 +1,4 @@
-"""A running service delivers webhooks without a separate worker, and exports metrics about them."""
+"""A running service delivers webhooks without a separate worker, exports metrics about them, and answers waiting requests when it stops."""
 
 import asyncio
 import os
@@ -42,3 +42,19 @@ def test_a_service_on_a_public_address_does_not_start_with_an_allow_list(tmp_pat
     assert done.returncode != 0
     assert "STOA_WEBHOOK_ALLOW" in done.stderr
     assert not (tmp_path / "postgres").exists()
+
+
+async def test_a_stopping_service_answers_waiting_requests_of_the_feed(tmp_path: Path) -> None:
+    """The drain time is shorter than the wait, so a request that kept waiting would lose its connection."""
+    url = await migrated_database(f"ending_{os.getpid()}")
+    with Service(tmp_path, database_url=url, workers=1, drain_seconds=8, background=False) as service:
+        account = await service.account("shop")
+        async with account.client() as client:
+            hook = (await client.post("/webhooks", json={"events": ["*"]})).json()["data"]
+            path = f"/webhooks/{hook['id']}/deliveries"
+            waiting = asyncio.create_task(client.get(path, params={"after": 0, "wait": 20}))
+            while (await client.get(path, params={"after": 0, "wait": 1})).status_code != 200:
+                pass
+            assert await asyncio.to_thread(service.stop) == 0
+            answer = await waiting
+    assert (answer.status_code, answer.json()["data"]) == (200, [])

@@ -111,7 +111,8 @@ restore();
 for (const time of document.querySelectorAll("time[data-visitor]")) {
   const when = new Date(time.dateTime);
   const digits = "precise" in time.dataset ? { fractionalSecondDigits: 3 } : {};
-  const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" }).format(when);
+  const written = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" }).format(when);
+  const day = written.replace("Sept", "Sep"); // as the server writes it
   const clock = new Intl.DateTimeFormat("en-GB", {
     hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short", ...digits,
   }).format(when);

@@ -5,6 +5,7 @@ import math
 import msgspec
 
 from stoa.access.operator_queries import STORES_BY_SHARD
+from stoa.access.stores import choose_shard
 from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.db.query import Executor
@@ -60,6 +61,7 @@ async def operator_shards(visit: Visit) -> View:
         "moves": await RECENT.all(visit.directory),
         "left": await MOVES_LEFT.one(visit.directory) if known else 0,
         "latest": migrate.LATEST,
+        "next": await choose_shard(visit.by) if known else None,
     }
     return View("operators/shards.html", context)
 

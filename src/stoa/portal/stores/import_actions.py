@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from stoa.accounts.contract import Right
 from stoa.events.outbox import Cause
-from stoa.imports.commands import MEDIA
 from stoa.imports.contract import Gone, Options
 from stoa.imports.ending import cancel_import
 from stoa.imports.importable import Importable, Task
 from stoa.imports.jobs import new_import_id, options_of, start_checked, start_import
 from stoa.imports.queries import Job
+from stoa.imports.reading import MEDIA
 from stoa.imports.runner import IMPORTABLE
 from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.pages import ROOT, Redirect, View

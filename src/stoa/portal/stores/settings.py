@@ -107,12 +107,12 @@ async def keep(visit: Visit) -> Redirect:
     on=store_settings,
     right=Right.OWN,
     name="reset_development_store",
-    in_shard=True,
 )
 async def reset(visit: Visit, form: ConfirmedForm) -> Redirect:
     if not visit.store.development:
         raise not_found()
     await reset_development_store(visit.by, visit.store)
+    await visit.open(visit.store.handle)
     visit.changed_stores.add(visit.store.id)
     return _back(visit, "The store has only the sample data now.")
 
