@@ -23,9 +23,8 @@ are read from Stoa by its API, and loaded by the importer of Vendure and the wor
 need several requests for an order, so one client in Python places the orders on all of them, one after another on each connection,
 and checks the line items and the total of every order. A read is checked once, before it is measured, for its products, prices and
 total. CPU is the time of all processes of the platform and of its PostgreSQL server, background processes included, for one request
-or one order in ms. Other work on the machine affects it less than the rate. A run with
-fewer than three responses on each connection is repeated, for longer, and the requests that are under way at the end of a run count
-for the CPU time that they have cost.
+or one order in ms. Other work on the machine affects it less than the rate. A run with fewer than three responses on each
+connection is repeated, for longer, and the requests that are under way at the end of a run count for the CPU time that they have cost.
 
 What to bear in mind:
 
