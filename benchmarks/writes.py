@@ -188,22 +188,22 @@ def pay(store: Loaded, trade: Trade, access: Access) -> Request:
     return msgspec.structs.replace(request, method="PUT", first_id=trade.first_order, last_id=trade.last_order)
 
 
-def any_order(trade: Trade) -> tuple[dict[str, str], list[str]]:
-    """The replacements for the ids of an order and its customer: in the list of ids to lock, and in the row to change."""
+def any_order(trade: Trade) -> tuple[dict[str | int, str], list[str]]:
+    """The replacements for the ids of an order and its customer: as the parameter of a lock, and in the row to change."""
     order, customer = trade.first_order, trade.first_customer
-    varied = {f'{{"{order}"}}': """'{"' || :d::text || '"}'"""}
+    varied: dict[str | int, str] = {order: ":d::bigint"}
     for name, first, expression in (
         ("id", order, ":d"),
         ("customer_id", customer, f"(:d::bigint + {customer - order})"),
     ):
-        varied[f'\\"{name}\\":{first},'] = f"""'\\"{name}\\":' || {expression}::text || ','"""
+        varied[f'"{name}":{first},'] = f"""'"{name}":' || {expression}::text || ','"""
     return varied, [f"\\set d random({order}, {trade.last_order})"]
 
 
-def _chosen(store: Loaded) -> tuple[dict[str, str], list[str]]:
+def _chosen(store: Loaded) -> tuple[dict[str | int, str], list[str]]:
     """The replacements for SKUs, variants and ids of three products, chosen as for the service."""
     recorded = Request("", first_id=store.first_id, last_id=store.last_id)
-    varied: dict[str, str] = {}
+    varied: dict[str | int, str] = {}
     for name in "def":
         number = recorded.text(f"%{name}")
         varied[f'"SKU-{number}-1"'] = f"""'"SKU-' || :{name}::text || '-1"'"""
