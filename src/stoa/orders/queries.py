@@ -306,13 +306,13 @@ UNTRACKED = Query(
 )
 
 
-# One order after the other, each with its own actor, author and request.
 # One order has a statement of its own: PostgreSQL plans a statement over arrays for each call.
 UPDATE = Query(
     Document,
     """SELECT doc, version
          FROM update_order($1, $2, $3, $4, $5::json, $6::json, $7::json, $8::json, $9::text::bigint[])""",
 )
+# One order after the other, each with its own actor, author and request.
 UPDATE_ALL = Query(
     Document,
     """SELECT doc, version
