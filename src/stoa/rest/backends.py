@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from stoa.db.errors import StoreElsewhere
@@ -82,7 +82,7 @@ class StoreReader:
         return await self._db.execute(sql, *args)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _if_here(sql: str, parameter: int) -> str:
     """The statement without rows if the store has left. PostgreSQL looks before it reads, by the same snapshot."""
     return f"SELECT * FROM (\n{sql}\n) q WHERE store_is_here(${parameter}::bigint)"
