@@ -1,12 +1,17 @@
 """The mover is killed after each of its steps: the move is repeated and ends, or it is undone, and no row is lost or left over."""
 
+import asyncio
+from functools import partial
+
 import pytest
 from tests.support.fleet import Fleet
+from tests.support.sharded import eventually
 from tests.support.shops import Shop
 
 from stoa.cluster.distribution import Step
 from stoa.shards import moving
-from stoa.shards.registry import ShardRefused
+from stoa.shards.registry import ShardRefused, session
+from stoa.shards.requirements import target_faults
 
 pytestmark = pytest.mark.timeout(300)
 BEFORE_THE_SWITCH = (
@@ -142,3 +147,34 @@ async def test_one_process_at_a_time_moves_a_store(fleet: Fleet) -> None:
 
     await moving.move(fleet.ask(shop, "east"), move_again)
     assert refused == [f"{shop.store.handle} is being moved by another process; wait until it has ended"]
+
+
+async def test_others_subscribe_while_an_undo_waits_for_a_copy_that_has_begun(fleet: Fleet) -> None:
+    """The copy waits for a transaction on its server: for one that writes, or even for the undo itself."""
+    shop = await fleet.open_shop(filled=False)
+    beginning = (
+        "SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'pg%sync%' AND confirmed_flush_lsn IS NULL"
+    )
+    dropping = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DROP_REPLICATION_SLOT%' AND state = 'active'"
+    async with fleet.connection("") as writer, session(fleet.shards["west"].url) as other:
+
+        async def hold_up(step: Step) -> None:
+            if step.action == "reserved":
+                await writer.execute("BEGIN")
+                await writer.fetch("SELECT pg_current_xact_id()::text")
+            elif step.action == "prepared":
+                await eventually(partial(is_there, fleet, beginning))
+                raise Killed
+
+        with pytest.raises(Killed):
+            await moving.move(fleet.ask(shop, "east"), hold_up)
+        undo = asyncio.create_task(moving.undo(fleet.ask(shop, "east")))
+        await eventually(partial(is_there, fleet, dropping))
+        assert await target_faults(other, fleet.shards["west"]) == []
+        await writer.execute("COMMIT")
+        assert await undo is not None
+    assert await leftovers(fleet) == {}
+
+
+async def is_there(fleet: Fleet, counting: str) -> bool:
+    return bool(await fleet.one("", counting))

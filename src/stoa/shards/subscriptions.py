@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import msgspec
 
 from stoa.db.connection import Connection
-from stoa.db.errors import PostgresError, sqlstate
+from stoa.db.errors import PostgresError, is_busy, sqlstate
 from stoa.db.query import Executor, Query
 from stoa.shards.registry import ShardRefused
 
 _CATALOG = "it reads the catalog of PostgreSQL"
 _IN_USE = "55006"
 _POLL_S = 0.02
+_DROP_MS = 2_000
 _OWN = "s.subname = $1 AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
 
@@ -137,7 +138,27 @@ async def unsubscribe(target: Connection, subscription: str) -> None:
     if await has_subscription(target, subscription):
         await target.execute(f"ALTER SUBSCRIPTION {subscription} DISABLE")
         await target.execute(f"ALTER SUBSCRIPTION {subscription} SET (slot_name = NONE)")
+        while not await _drop_subscription(target, subscription):
+            pass
+
+
+async def _drop_subscription(target: Connection, subscription: str) -> bool:
+    """Whether the subscription was dropped in time.
+
+    It waits for the senders of tables whose copy has just begun. On one server, such a sender waits for all transactions that
+    run, so for this one too. PostgreSQL does not detect that deadlock, and nobody else can subscribe meanwhile.
+    """
+    await target.execute(f"BEGIN; SET LOCAL statement_timeout = {_DROP_MS}")
+    try:
         await target.execute(f"DROP SUBSCRIPTION {subscription}")
+    except PostgresError as error:
+        await target.execute("ROLLBACK")
+        if not is_busy(error):
+            raise
+        await asyncio.sleep(_POLL_S)
+        return False
+    await target.execute("COMMIT")
+    return True
 
 
 async def drop_slot(source: Connection, slot: str) -> None:
