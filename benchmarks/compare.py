@@ -31,10 +31,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a revision, with the time of the CPU that its processes used for each request."""
+    """One run of a revision: for each request, the time of the CPU that its processes used, and the size of the response."""
 
     per_second: float
     cpu_us: float
+    response_bytes: float
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -46,6 +47,11 @@ class Pair(msgspec.Struct, frozen=True):
     @property
     def ratio(self) -> float:
         return self.after.per_second / self.before.per_second
+
+    @property
+    def bytes_ratio(self) -> float:
+        """The ratio of bytes per second: a release whose documents have new fields sends more for each request."""
+        return self.ratio * self.after.response_bytes / self.before.response_bytes
 
     @property
     def cpu_ratio(self) -> float:
@@ -102,7 +108,8 @@ class Side(msgspec.Struct, frozen=True):
         before, started = self._cpu_s(), time.monotonic()
         figures = drive_http(self.target.origin, self.target.requests[name], load)
         spent = sum(seconds - before.get(process, 0.0) for process, seconds in self._cpu_s().items())
-        return Run(figures.per_second, spent / (figures.per_second * (time.monotonic() - started)) * 1e6)
+        per_request = spent / (figures.per_second * (time.monotonic() - started)) * 1e6
+        return Run(figures.per_second, per_request, figures.response_bytes or 0.0)
 
     def _cpu_s(self) -> dict[str, float]:
         """The time that each process of the service has used, the database included."""
@@ -145,15 +152,21 @@ def take_turns(name: str, before: Side, after: Side, load: Load, rounds: int) ->
 
 
 def table_of(revision: str, rows: dict[str, list[Pair]]) -> Table:
-    titles = ("row", f"{revision} /s", "this tree /s", "ratio", "lowest", "highest", "CPU before", "CPU us", "ratio")
-    table = Table(*titles, title="Medians of all rounds; CPU per request, with the database")
+    titles = (
+        "row", f"{revision} /s", "this tree /s", "ratio", "lowest", "highest", "bytes", "ratio of bytes/s", "CPU us", "ratio",
+    )  # fmt: skip
+    table = Table(*titles, title="Medians of all rounds; CPU per request, with the database; before -> after")
     for name, pairs in rows.items():
-        rates = [statistics.median(getattr(pair, side).per_second for pair in pairs) for side in ("before", "after")]
-        cpu = [statistics.median(getattr(pair, side).cpu_us for pair in pairs) for side in ("before", "after")]
+        runs = [pair.before for pair in pairs], [pair.after for pair in pairs]
+        rates, sizes, cpu = (
+            [f"{statistics.median(getattr(run, figure) for run in side):,.0f}" for side in runs]
+            for figure in ("per_second", "response_bytes", "cpu_us")
+        )
         ratios = [pair.ratio for pair in pairs]
         cells = [f"{ratio:.2f}" for ratio in (statistics.median(ratios), min(ratios), max(ratios))]
-        cpu_ratio = f"{statistics.median(pair.cpu_ratio for pair in pairs):.2f}"
-        table.add_row(name, *(f"{rate:,.0f}" for rate in rates), *cells, *(f"{us:,.0f}" for us in cpu), cpu_ratio)
+        by_bytes = f"{statistics.median(pair.bytes_ratio for pair in pairs):.2f}"
+        by_cpu = f"{statistics.median(pair.cpu_ratio for pair in pairs):.2f}"
+        table.add_row(name, *rates, *cells, " -> ".join(sizes), by_bytes, " -> ".join(cpu), by_cpu)
     return table
 
 

@@ -72,6 +72,7 @@ class Figures(msgspec.Struct, frozen=True):
     per_second: float
     p50_ms: float | None = None
     p99_ms: float | None = None
+    response_bytes: float | None = None  # of a response, with its headers
 
 
 def median(runs: Sequence[Figures]) -> Figures:
@@ -83,6 +84,7 @@ def median(runs: Sequence[Figures]) -> Figures:
         statistics.median(run.per_second for run in runs),
         of([run.p50_ms for run in runs]),
         of([run.p99_ms for run in runs]),
+        of([run.response_bytes for run in runs]),
     )
 
 
@@ -115,15 +117,15 @@ def drive_http(origin: str, request: Request, load: Load) -> Figures:
         origin,
     ]
     output = _run([*command, "--", request.method, request.path, *ids, request.body, NUMBER, seed], load)
-    result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
+    result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     if result is None:
         raise CannotMeasure(f"the output of wrk is unreadable:\n{output}")
-    requests, microseconds, p50, p99, refused, broken = map(int, result.groups())
+    requests, size, microseconds, p50, p99, refused, broken = map(int, result.groups())
     if refused or broken or not requests:
         raise (CannotMeasure if refused or broken else TooFew)(
             f"{origin}{request.path}: of {requests} requests, {refused} were refused and {broken} failed"
         )
-    return Figures(requests / microseconds * 1e6, p50 / 1000, p99 / 1000)
+    return Figures(requests / microseconds * 1e6, p50 / 1000, p99 / 1000, size / requests)
 
 
 def drive_database(dsn: str, script: Script, folder: Path, load: Load) -> Figures:

@@ -37,6 +37,6 @@ end
 
 function done(summary, latency)
   local errors = summary.errors
-  io.write(string.format("RESULT %d %d %.0f %.0f %d %d\n", summary.requests, summary.duration, latency:percentile(50),
-    latency:percentile(99), errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+  io.write(string.format("RESULT %d %.0f %d %.0f %.0f %d %d\n", summary.requests, summary.bytes, summary.duration,
+    latency:percentile(50), latency:percentile(99), errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end
