@@ -192,13 +192,14 @@ def _listing(
 ) -> Script:
     # Variables instead of literals reach the server as parameters, so it plans as for the service.
     chosen = [f"\\set store {store.store_id}"]
-    values = [":store", *([f"'{caller}'"] if listing.depends_on_caller else [])]
+    chosen.append(f"\\set rows {limit + 1}")
+    values = [":store", ":rows", *([f"'{caller}'"] if listing.depends_on_caller else [])]
     if after is not None:
         chosen.append(f"\\set after {after}")
         values.append(":after")
     # The service reads bytes in binary format. pgbench reads only text, in which bytes become hexadecimal digits at a
     # high cost; documents as text make the limit higher, and the comparison fair.
-    sql = listing.statement(Shape(resumed=after is not None, joined=",", limit=limit + 1))
+    sql = listing.statement(Shape(resumed=after is not None, joined=",", most=limit))
     if not unchanged:
         sql = sql.replace(_DOCUMENTS, _AS_TEXT)
     return Script(as_script((sql, values), choose="\n".join(chosen)))

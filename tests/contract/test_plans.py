@@ -175,6 +175,9 @@ BEGIN
         EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off, toast.autovacuum_enabled = off)', name);
     END LOOP;
 END $$"""
+_PLANNED = (
+    "SELECT statement, generic_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT (SELECT % most LIMIT $2%'"
+)
 _FLUSH = "SELECT pg_stat_force_next_flush()"
 _TOUCHED = """
 SELECT (SELECT sum(idx_blks_hit + idx_blks_read) FROM pg_statio_user_indexes)::bigint,
@@ -244,6 +247,22 @@ async def watched(request: pytest.FixtureRequest, settings: Settings, large: Sho
     yield Watched(large, application, db, first=number * FAR // 2)
     await application.close()
     await db.close()
+
+
+@pytest.mark.parametrize("limit", [1, 45, 250])
+async def test_a_whole_list_is_planned_once_whatever_its_limit(settings: Settings, large: Shop, limit: int) -> None:
+    url = sibling(settings.database_url, f"test_plans_{os.getpid()}")
+    application = Application(msgspec.structs.replace(settings, database_url=url, database_pool=1))
+    async with api_client(application, large.store.handle, large.token) as client:
+        for request in PAGES:
+            path = request.removeprefix("GET ")
+            for _ in range(6):  # PostgreSQL plans five executions for their values before it compares
+                await client.get(f"{path}{'&' if '?' in path else '?'}limit={limit}")
+    pools = (application.database, application.database.autocommit)
+    planned = [row for pool in pools for row in await pool.fetch(_PLANNED)]
+    await application.close()
+    assert len(planned) == len(PAGES)
+    assert [statement for statement, times in planned if not times] == []
 
 
 # These come first: the requests that follow change rows, and a page would read their old versions too.

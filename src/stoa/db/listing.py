@@ -9,9 +9,10 @@ import msgspec
 
 from stoa.db.query import Executor
 
-# With a parameter as its limit, PostgreSQL plans a list again for each request, because it cannot compare the cost of a general
-# plan. Lists with one of these page sizes and without filters have the limit in their statement.
-USUAL_PAGES = frozenset({50, 100, 250, 500, 1000})
+# PostgreSQL plans a statement once if the general plan looks as cheap as one for the given values, and assumes that an unknown
+# limit returns a tenth of the rows: of a large table, far more than a page. So a list without filters takes its page from rows
+# that are limited by the next of these numbers.
+PAGES = (10, 50, 250, 1000)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -28,7 +29,7 @@ class Shape(msgspec.Struct, frozen=True):
         True  # also return the total; without it, the documents are rows, which the server sends as it reads them
     )
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
-    limit: int = 0  # the rows to read, if the statement contains their number
+    most: int = 0  # the largest page of the statement, if it contains its size
 
 
 class Rows(msgspec.Struct):
@@ -84,14 +85,13 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         caller: str = "",
     ) -> Rows:
         """Fetch one page, and one extra row to see whether another page follows."""
-        limits = (limit + 1,)
         if shape.filters:
             shape, values = _unwrap_singles(self, shape, values)
-        elif limit in USUAL_PAGES and not (shape.offset or shape.deleted):
-            shape, limits = msgspec.structs.replace(shape, limit=limit + 1), ()
+        elif not (shape.offset or shape.deleted):
+            shape = msgspec.structs.replace(shape, most=next((page for page in PAGES if limit <= page), 0))
         callers = (caller,) if self.depends_on_caller else ()
         offset = (skip,) if shape.offset else ()
-        rows = await db.fetch(_compose(self, shape), store_id, *limits, *callers, *values, *after, *offset)
+        rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *callers, *values, *after, *offset)
         if not shape.counted:
             return _uncounted(rows, limit, len(shape.sort))
         total, docs, last_bytes, *keys = rows[0]
@@ -141,8 +141,7 @@ def _compose(listing: Listing, shape: Shape) -> str:
         conditions.append("deleted_at IS NULL")
     if listing.deletable and shape.deleted:
         conditions.append("(deleted_at IS NULL OR deleted_at > now() - interval '90 days')")
-    limit, caller = (str(shape.limit), "$2") if shape.limit else ("$2", "$3")
-    number = 2 + (not shape.limit) + listing.depends_on_caller
+    number = 3 + listing.depends_on_caller
     ranking = next((listing.ranked[key] for each in shape.sort if (key := each.lstrip("-")) in listing.ranked), None)
     table, counted = listing.table, [*conditions]
     for name in shape.filters:
@@ -163,21 +162,22 @@ def _compose(listing: Listing, shape: Shape) -> str:
         number += len(columns)
         conditions.append(_after(columns, descending, parameters))
     order = ", ".join(f"{column} DESC" if desc else column for column, desc in zip(columns, descending, strict=True))
-    document = listing.doc.replace("{caller}", f"{caller}::text")
+    document = listing.doc.replace("{caller}", "$3::text")
     if shape.deleted and listing.tombstone:
         document = f"CASE WHEN deleted_at IS NULL THEN {document} ELSE {listing.tombstone} END"
     keys = ", ".join(f"{column} AS k{i}" for i, column in enumerate(columns))
     key_arrays = ", ".join(f"array_agg(k{i})" for i in range(len(columns)))
     if shape.joined:
         # The length of the extra document, by which the caller cuts it off the end of the text.
-        documents = f"convert_to(string_agg(doc, '{shape.joined}'), 'UTF8'), (array_agg(octet_length(doc)))[{limit}]"
+        documents = f"convert_to(string_agg(doc, '{shape.joined}'), 'UTF8'), (array_agg(octet_length(doc)))[$2]"
     else:
         documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
     if listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
         total = f"SELECT count(*) FROM {listing.table} WHERE {filtered}"
-    ordered = f"ORDER BY {order} LIMIT {limit}{f' OFFSET ${number}' if shape.offset else ''}"
+    read = str(shape.most + 1) if shape.most else "$2"
+    ordered = f"ORDER BY {order} LIMIT {read}{f' OFFSET ${number}' if shape.offset else ''}"
     chosen = " AND ".join(conditions)
     source = f"{table} WHERE {chosen} {ordered}"
     if any(each in chosen for each in _UNKNOWN_SIZE):
@@ -185,9 +185,11 @@ def _compose(listing: Listing, shape: Shape) -> str:
         # exact total has to visit anyway.
         matches = f"(SELECT * FROM {table} WHERE {chosen} OFFSET 0) matches"
         source = f"(SELECT * FROM {matches} {ordered}) source"
-    if not shape.counted:
-        return f"SELECT convert_to({document}, 'UTF8'), {keys} FROM {source}"
-    return f"SELECT ({total}), {documents}, {key_arrays} FROM (SELECT {document} AS doc, {keys} FROM {source}) page"
+    content = document if shape.counted else f"convert_to({document}, 'UTF8')"
+    page = f"SELECT {content} AS doc, {keys} FROM {source}"
+    if shape.most:
+        page = f"SELECT * FROM ({page}) most LIMIT $2"
+    return f"SELECT ({total}), {documents}, {key_arrays} FROM ({page}) page" if shape.counted else page
 
 
 def _after(columns: Sequence[str], descending: Sequence[bool], parameters: Sequence[str]) -> str:

@@ -73,7 +73,10 @@ async function search() {
     const { results, partial, away = [] } = await response.json();
     show(query, results);
     if (away.length) summary.textContent += ` Without the stores of ${away.join(", ")}, which did not answer.`;
-    if (partial) timer = setTimeout(search, 400);
+    if (partial) {
+      if (!results.length) summary.textContent = "Searching …"; // the index of the documentation is not ready yet
+      timer = setTimeout(search, 400);
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
     show("", []);
