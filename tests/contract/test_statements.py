@@ -169,9 +169,10 @@ def shapes(listing: Listing, sorts: list[str]) -> Iterator[Shape]:
             yield Shape(sort=keys, resumed=resumed, backwards=backwards and resumed, deleted=deleted)
             yield Shape(sort=keys, offset=True, deleted=deleted)
             yield Shape(sort=keys, resumed=True, deleted=deleted, counted=False)
-            yield Shape(
-                sort=keys, resumed=resumed, backwards=backwards and resumed, joined="" if backwards else "\n", most=50
-            )
+            for partly in (False, True):
+                joined = "" if backwards else "\n"
+                behind = backwards and resumed
+                yield Shape(sort=keys, resumed=resumed, backwards=behind, joined=joined, most=50, partly=partly)
     plain = [sort for sort in sorts if sort != "id" and sort not in listing.ranked]
     yield Shape(sort=(*(f"-{sort}" for sort in plain), "id"), resumed=True)
     yield Shape(

@@ -10,9 +10,9 @@ import msgspec
 from stoa.db.query import Executor
 
 # PostgreSQL plans a statement once if the general plan looks as cheap as one for the given values, and assumes that an unknown
-# limit returns a tenth of the rows: of a large table, far more than a page. So a list without filters takes its page from rows
-# that are limited by the next of these numbers.
-PAGES = (10, 50, 250, 1000)
+# limit returns a tenth of the rows: of a large table, far more than a page. So the statement of a list without filters contains
+# one of these limits. Other pages take their rows from the next larger one.
+PAGES = (10, 50, 100, 250, 500, 1000)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -30,6 +30,7 @@ class Shape(msgspec.Struct, frozen=True):
     )
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
     most: int = 0  # the largest page of the statement, if it contains its size
+    partly: bool = False  # the page is smaller than that
 
 
 class Rows(msgspec.Struct):
@@ -88,7 +89,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if shape.filters:
             shape, values = _unwrap_singles(self, shape, values)
         elif not (shape.offset or shape.deleted):
-            shape = msgspec.structs.replace(shape, most=next((page for page in PAGES if limit <= page), 0))
+            most = next((page for page in PAGES if limit <= page), 0)
+            shape = msgspec.structs.replace(shape, most=most, partly=limit < most)
         callers = (caller,) if self.depends_on_caller else ()
         offset = (skip,) if shape.offset else ()
         rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *callers, *values, *after, *offset)
@@ -187,7 +189,7 @@ def _compose(listing: Listing, shape: Shape) -> str:
         source = f"(SELECT * FROM {matches} {ordered}) source"
     content = document if shape.counted else f"convert_to({document}, 'UTF8')"
     page = f"SELECT {content} AS doc, {keys} FROM {source}"
-    if shape.most:
+    if shape.partly:
         page = f"SELECT * FROM ({page}) most LIMIT $2"
     return f"SELECT ({total}), {documents}, {key_arrays} FROM ({page}) page" if shape.counted else page
 
