@@ -30,7 +30,7 @@ class Shape(msgspec.Struct, frozen=True):
     )
     single: tuple[str, ...] = ()  # filters that accept a set and have one value
     most: int = 0  # the largest page of the statement, if it contains its size
-    partly: bool = False  # the page is smaller than that
+    partly: bool = False  # the page can be smaller than that
 
 
 class Rows(msgspec.Struct):
@@ -90,7 +90,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
             shape, values = _unwrap_singles(self, shape, values)
         elif not (shape.offset or shape.deleted):
             most = next((page for page in PAGES if limit <= page), 0)
-            shape = msgspec.structs.replace(shape, most=most, partly=limit < most)
+            shape = msgspec.structs.replace(shape, most=most, partly=limit < most or not shape.counted)
         callers = (caller,) if self.depends_on_caller else ()
         offset = (skip,) if shape.offset else ()
         rows = await db.fetch(_compose(self, shape), store_id, limit + 1, *callers, *values, *after, *offset)
@@ -173,7 +173,7 @@ def _compose(listing: Listing, shape: Shape) -> str:
         # The length of the extra document, by which the caller cuts it off the end of the text.
         documents = f"convert_to(string_agg(doc, '{shape.joined}'), 'UTF8'), (array_agg(octet_length(doc)))[$2]"
     else:
-        documents = "array_agg(convert_to(doc, 'UTF8')), NULL::integer"
+        documents = "array_agg(convert_to(doc, 'UTF8')), $2::integer"
     if listing.counted_as and not shape.filters and not shape.deleted:
         total = f"SELECT coalesce(sum(delta), 0)::bigint FROM row_counts WHERE store_id = $1 AND resource = '{listing.counted_as}'"
     else:
