@@ -464,6 +464,16 @@ async def test_a_percentage_is_rounded_half_up_in_the_currency(
     await other.client.aclose()
 
 
+async def test_a_percentage_of_less_than_nothing_is_zero(shop: Shop) -> None:
+    """Discounts of a line may exceed its price, if its taxes make up for it."""
+    line = {"name": "Cup", "unit_price": "12.48", "quantity": 1, "discounts": [{"kind": "fixed", "value": "29.67"}]}
+    line["tax_lines"] = [tax("17.19")]
+    body = {"status": "draft", "line_items": [line], "discounts": [{"kind": "percentage", "value": "10"}]}
+    order = (await shop.client.post("/orders", json=body)).json()["data"]
+    assert (order["discount_total"], order["total"]) == ("0.00", "0.00")
+    assert (await shop.client.patch(f"/orders/{order['id']}", json={"note": "Fragile"})).status_code == 200
+
+
 def test_percentages_are_exact() -> None:
     assert [percentage_of(base, Decimal(percent)) for base, percent in ((5, "10"), (4, "10"), (10**15 - 1, "100"))] == [
         1, 0, 10**15 - 1

@@ -75,7 +75,7 @@ EDIT = st.one_of(
 
 def discount_of(sums: Sums, base: int) -> int:
     shares = [
-        value if kind == "fixed" else (base * value / 100).quantize(Decimal(1), ROUND_HALF_UP)
+        value if kind == "fixed" else (max(base, 0) * value / 100).quantize(Decimal(1), ROUND_HALF_UP)
         for kind, value, _ in sums.discounts
     ]
     return int(sum(shares)) if shares else sums.discount

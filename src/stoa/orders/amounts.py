@@ -73,8 +73,8 @@ def change_amounts(
 
 
 def percentage_of(base: int, percent: Decimal) -> int:
-    """A percentage of an amount in minor units, rounded half up."""
-    return (2 * base * int(percent * 10_000) + _HUNDRED_PERCENT) // (2 * _HUNDRED_PERCENT)
+    """A percentage of an amount in minor units, rounded half up. An amount below zero has nothing to deduct from."""
+    return (2 * max(base, 0) * int(percent * 10_000) + _HUNDRED_PERCENT) // (2 * _HUNDRED_PERCENT)
 
 
 def percent_text(percent: Decimal) -> str:
