@@ -122,10 +122,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason = marker.args[0] if marker is not None else sharded.why_apart(_name_of(item))
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=f"not in a shard: {reason}"))
+    shrinking = max(600, config.option.timeout or 0)
     for item in items:
         # A failure is shrunk for up to five minutes. A timeout that only raises would end an example, and leave the next one waiting.
         if hasattr(getattr(item, "function", None), "hypothesis") and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(600, method="thread"))
+            item.add_marker(pytest.mark.timeout(shrinking, method="thread"))
     slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
     for item in items:
