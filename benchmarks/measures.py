@@ -69,7 +69,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
             _get(store, access, "/products"),
             _listing(store, 50),
             baseline=_get(store, access, "/products"),
-            wanted=Wanted(of_limit=0.5, aim_of_limit=0.7, of_baseline=10, aim_of_baseline=15),
+            wanted=Wanted(of_limit=0.5, aim_of_limit=0.7, of_baseline=10, aim_of_baseline=22),
         ),
         Measure(
             "listing-same",
@@ -89,7 +89,7 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
                 )
             ),
             baseline=_get(store, access, "/products/%d"),
-            wanted=Wanted(of_baseline=10),
+            wanted=Wanted(of_baseline=10, aim_of_baseline=16),
         ),
         Measure(
             "listing-250",
@@ -113,8 +113,10 @@ def of_large_store(store: Loaded, access: Access) -> list[Measure]:
 
 def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = True) -> list[Measure]:
     """The lists of the store's orders and customers."""
-    wanted = Wanted(of_limit=0.5, of_baseline=10)
-    rows = (("orders", trade.orders, order_queries.LISTING), ("customers", trade.customers, customer_queries.LISTING))
+    rows = (
+        ("orders", trade.orders, order_queries.LISTING, 32),
+        ("customers", trade.customers, customer_queries.LISTING, None),
+    )
     return [
         Measure(
             name,
@@ -122,9 +124,9 @@ def of_trade(store: Loaded, trade: Trade, access: Access, *, baseline: bool = Tr
             _get(store, access, f"/{name}"),
             _listing(store, 50, listing=listing, caller=section_start(access.app.app_id)),
             baseline=_get(store, access, f"/{name}") if baseline else None,
-            wanted=wanted,
+            wanted=Wanted(of_limit=0.5, of_baseline=10, aim_of_baseline=aim),
         )
-        for name, count, listing in rows
+        for name, count, listing, aim in rows
     ]
 
 
@@ -158,7 +160,9 @@ def _token(access: Access) -> Measure:
         INSERT_TOKENS.sql,
         ["ARRAY[sha256(random()::text::bytea)]", f"ARRAY[{access.app.app_id}]", "ARRAY[NULL]", "ARRAY[NULL]", "3600"],
     )
-    return Measure("token", "an access token", request, Script(as_script(client, insert)), baseline=request)
+    wanted = Wanted(of_baseline=3, aim_of_baseline=5)
+    script = Script(as_script(client, insert))
+    return Measure("token", "an access token", request, script, baseline=request, wanted=wanted)
 
 
 def _installations(access: Access) -> Measure:

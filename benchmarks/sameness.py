@@ -10,7 +10,7 @@ from benchmarks.measures import Measure
 from benchmarks.services import Service
 
 _CURSORS = ("next_cursor", "prev_cursor")
-_GENERATED = {"id", "product_id", "created_at", "updated_at", "placed_at", "number"}  # by each service
+_GENERATED = {"id", "product_id", "created_at", "updated_at", "placed_at", "number", "request_id"}  # by each service
 
 
 def check(measure: Measure, ours: Service, theirs: Service) -> None:

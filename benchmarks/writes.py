@@ -114,14 +114,15 @@ async def of_store(
             create,
             as_transaction(await record(settings, create), {}),
             baseline=create if baseline else None,
-            wanted=Wanted(of_limit=0.5),
+            wanted=Wanted(of_limit=0.5, of_baseline=3, aim_of_baseline=8),
         ),
         Measure(
             "adjust",
             f"one of {store.products:,} variants, its ledger, event and key",
             adjust,
             as_transaction(await record(settings, adjust), *_chosen(store)),
-            wanted=Wanted(of_limit=0.5),
+            baseline=adjust if baseline else None,
+            wanted=Wanted(of_limit=0.5, of_baseline=4, aim_of_baseline=8),
         ),
         Measure(
             "create-order",
@@ -129,14 +130,14 @@ async def of_store(
             order,
             as_transaction(await record(settings, order), *_chosen(store)),
             baseline=order if baseline else None,
-            wanted=Wanted(of_limit=0.5, of_baseline=8, like="unasked-order", of_like=0.85),
+            wanted=Wanted(of_limit=0.5, of_baseline=8, aim_of_baseline=12, like="unasked-order", of_like=0.85),
         ),
         Measure(
             "create-order-locations",
             "the same in a store with stock at five locations",
             placed,
             as_transaction(await record(settings, placed), *_chosen(places)),
-            wanted=Wanted(like="create-order", of_like=0.7),
+            wanted=Wanted(like="create-order", of_like=0.9),
         ),
         Measure(
             "historical-orders",
@@ -163,7 +164,7 @@ async def of_store(
             "an order with one line item, always of the same SKU",
             hot,
             as_transaction(await record(settings, hot), {}),
-            wanted=Wanted(per_second=80),
+            wanted=Wanted(per_second=80, like="create-order", of_like=1.8),
         ),
     ]
 

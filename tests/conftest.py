@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import hashlib
+import logging
 import os
 import shutil
 import signal
@@ -240,10 +241,14 @@ def stores_in_the_shard(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def default_logging() -> Iterator[None]:
-    """Commands that a test runs in this process set the level of the log, which the next test must not inherit."""
+    """Commands that a test runs in this process set up the log, which the next test must not inherit: else what libraries log would
+    be printed between the output of a command."""
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+        root = logging.getLogger()
+        for handler in [each for each in root.handlers if type(each).__module__.startswith("stoa.")]:
+            root.removeHandler(handler)
 
 
 @pytest.fixture

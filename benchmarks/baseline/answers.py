@@ -291,3 +291,34 @@ class OrderPage(Answer):
 class OneOrder(Answer):
     data: Order
     meta: dict[str, Any]
+
+
+class LedgerEntry(Answer):
+    id: int
+    variant_id: int
+    sku: str | None
+    kind: str
+    location: str
+    delta_on_hand: int
+    delta_reserved: int
+    on_hand_after: int
+    reserved_after: int
+    reason: str
+    reference: str | None
+    order_id: int | None
+    actor: dict[str, Any]
+    request_id: str
+    created_at: datetime
+
+
+class LedgerOutcome(Answer):
+    index: int
+    status: str
+    id: int
+    resource: LedgerEntry
+    error: None
+
+
+class LedgerOutcomes(Answer):
+    data: list[LedgerOutcome]
+    meta: dict[str, int]

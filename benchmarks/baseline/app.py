@@ -8,14 +8,14 @@ from fastapi import FastAPI, HTTPException, Request
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
-from benchmarks.baseline import answers, customers, orders, products
+from benchmarks.baseline import answers, customers, inventory, orders, products
 from benchmarks.baseline.access import KEY, Db
 from benchmarks.baseline.models import App, Token
 from stoa.access.credentials import keyed_hash, new_access_token
 
 _TOKEN_SECONDS = 3600
 app = FastAPI(openapi_url=None)
-for router in (products.router, orders.router, customers.router):
+for router in (products.router, inventory.router, orders.router, customers.router):
     app.include_router(router)
 
 

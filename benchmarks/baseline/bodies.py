@@ -116,3 +116,15 @@ class NewOrder(Body):
     note: str | None = None
     tags: list[Short] = []
     metadata: dict[str, Any] = {}
+
+
+class Adjustment(Body):
+    sku: Short
+    quantity: int
+    op: Literal["set", "adjust"] = "adjust"
+
+
+class Adjustments(Body):
+    items: Annotated[list[Adjustment], Field(min_length=1, max_length=500)]
+    reason: Literal["restock", "correction", "stocktake", "other"] = "other"
+    reference: Short | None = None

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -20,8 +21,13 @@ from stoa.db.connection import Connection, connect
 from stoa.db.migrate import Function, Migration, functions, migrate
 from stoa.db.placement import PlacementRefused, Table, is_distributed, misplaced, placing
 from stoa.db.pool import Database
+from stoa.db.query import Query
+from stoa.db.shards import Shard
 from stoa.settings import load
 
+NO_SHARDS = Query(
+    Shard, "SELECT 1::bigint AS id, '' AS name, ''::bytea AS url, '' AS state WHERE false", unbound="it reads no table"
+)
 on_one_server = pytest.mark.not_on_cluster("it concerns a server without Citus")
 PROBE = Migration(
     9999,
@@ -217,12 +223,21 @@ async def test_a_migration_returns_a_table_that_becomes_local_to_the_coordinator
 ) -> None:
     """Tokens were global when the database was distributed."""
     names = [each.name for each in migrations.known()]
-    before = migrations.known()[: names.index("local_tokens")]
+    index = names.index("local_tokens")
+    before, after = migrations.known()[:index], migrations.known()[index:]
+    tables = re.findall(r"CREATE TABLE (\w+)", " ".join(each.sql for each in after))
+    later = re.compile(rf"\b({'|'.join(tables)})\b")
+
+    def of_that_time(*, distributed: bool = False) -> list[Function]:
+        return [each for each in functions(distributed=distributed) if not later.search(each.sql)]
+
     with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "functions", of_that_time)
         earlier.setattr(migrations, "known", lambda: before)
         earlier.setattr(migrations, "VERSIONS", tuple(each.version for each in before))
         earlier.setattr(migrations, "LATEST", before[-1].version)
         await migrate(url)
+        earlier.setattr(distribution, "REGISTERED", NO_SHARDS)  # the schema of that time had no such table
         await distribute(url, shards=SHARDS)
     db = await connect(url, statement_timeout_ms=60_000, name="the test")
     await db.execute(

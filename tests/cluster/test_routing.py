@@ -1,5 +1,6 @@
 """On a cluster, every statement that is bound to a store asks one node, and those that ask several are listed."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, cast
@@ -25,6 +26,7 @@ CHANGED = [
     if function.name in PLAIN and function.sql != with_cluster_settings(PLAIN[function.name].sql)
 ]
 NAMES = {name for name, _ in ALL}
+_numbers = itertools.count(1)
 # PostgreSQL plans a statement five times for its values, and then chooses between that and one plan for all values.
 CHOSEN_AFTER = 6
 DRAWING = """SELECT DISTINCT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -36,7 +38,8 @@ VALUES = {
     "int8": "1", "int4": "1", "int2": "1", "float8": "1", "text": "'1'", "varchar": "'1'", "bool": "true", "bytea": "'x'",
     "timestamptz": "'2026-01-01'", "date": "'2026-01-01'", "json": "'[]'", "text[]": "'{1,2}'",
     "int8[]": "'{1,2}'", "int4[]": "'{1,2}'", "int2[]": "'{1,2}'", "bytea[]": "'{}'", "bool[]": "'{}'", "float8[]": "'{}'",
-    "timestamptz[]": "'{}'", "date[]": "'{}'",
+    "timestamptz[]": "'{}'", "date[]": "'{}'", "interval": "'1 day'", "numeric": "1", "name": "'1'", "oid": "1", "jsonb": "'{}'",
+    "numeric[]": "'{}'", "char": "'1'", "name[]": "'{}'", "interval[]": "'{}'", "json[]": "'{}'", "xid8": "'1'", "pg_lsn": "'0/1'",
 }  # fmt: skip
 # Values of a type or of one parameter: a plan would read nothing for any other value, there would be none, or fewer stores.
 OTHER_VALUES = {
@@ -59,13 +62,14 @@ async def tasks(db: Database, sql: str, other: dict[str, str] | None = None) -> 
             sql = re.sub(r"\$(\d+)", lambda number: literals[int(number[1]) - 1], sql)
             rows = await connection.fetch(f"EXPLAIN (FORMAT JSON, VERBOSE) {sql}")
         else:
-            await connection.execute(f"PREPARE checked AS {sql}")
+            name = f"checked_{next(_numbers)}"  # of its own: one that fails outlives its transaction
+            await connection.execute(f"PREPARE {name} AS {sql}")
             given = f"({', '.join(literals)})" if literals else ""
-            explain = f"EXPLAIN (FORMAT JSON, VERBOSE) EXECUTE checked{given}"
+            explain = f"EXPLAIN (FORMAT JSON, VERBOSE) EXECUTE {name}{given}"
             for _ in range(CHOSEN_AFTER):
                 await connection.fetch(explain)
             rows = await connection.fetch(explain)
-            await connection.execute("DEALLOCATE checked")
+            await connection.execute(f"DEALLOCATE {name}")
     counts = [int(count) for count in re.findall(r'"Task Count": (\d+)', rows[0][0])]
     assert 0 not in counts, f"a part of the statement asks no node, and Citus does not say so: {sql}"
     return max(counts, default=0)
@@ -89,6 +93,22 @@ def _inserts(parsed: Any, into: set[str] | None = None) -> Iterator[ast.InsertSt
             select: Any = node.selectStmt
             if select is not None and not select.valuesLists:
                 yield node
+
+
+async def test_no_statement_reads_a_table_of_stores_beside_a_function_that_reads_one(db: Database) -> None:
+    """Citus would run the function inside a shard, where it can ask no other; outside a cluster, nothing would show it."""
+    owned = await store_owned(db)
+    reads = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?:{'|'.join(sorted(owned))})\b")
+    reading = {function.name for function in functions() if reads.search(function.sql)}
+    assert "order_offers" in reading, "the expression no longer finds what a function reads"
+    found: list[str] = []
+    for name, query in ALL:
+        nodes = list(_nodes(pglast.parse_sql(query.sql)))
+        called = {str(cast("Any", node.funcname)[-1].sval) for node in nodes if isinstance(node, ast.FuncCall)}
+        tables = {str(node.relname) for node in nodes if isinstance(node, ast.RangeVar)}
+        if called & reading and tables & owned:
+            found.append(f"{name} calls {sorted(called & reading)} and reads {sorted(tables & owned)}")
+    assert found == []
 
 
 @needs_cluster

@@ -70,7 +70,7 @@ async def test_a_cached_place_is_not_read_after_a_move(service: Sharded) -> None
     assert await count(service.directory, "products", shop) == 0
 
 
-async def test_a_read_asks_in_its_own_statement_whether_the_store_is_here(
+async def test_a_request_asks_in_its_own_statement_or_transaction_whether_the_store_is_here(
     service: Sharded, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [shirt] = await shop.add(SHIRT)
@@ -84,8 +84,10 @@ async def test_a_read_asks_in_its_own_statement_whether_the_store_is_here(
     monkeypatch.setattr(Database, "fetch", recorded)
     for path in ("/products", f"/products/{shirt}", f"/products/{shirt}/variants"):
         assert (await shop.client.get(path)).status_code == 200
+    assert (await shop.client.post("/orders", json={"line_items": [{"sku": "LS-S", "quantity": 1}]})).status_code == 201
+    assert (await shop.client.post("/customers", json={"email": "ada@example.com"})).status_code == 201
     assert IS_HERE.sql not in sent
-    assert [sql for sql in sent if "WHERE store_is_here(" in sql]
+    assert [sql for sql in sent if "coalesce(r.here, s.shard =" in sql]
 
 
 @pytest.mark.parametrize("path", ["/products?q=nothing", "/products/1", "/orders"])

@@ -101,6 +101,11 @@ _GLOBAL = """
 SELECT c.relname FROM pg_class c
  WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
    AND (obj_description(c.oid, 'pg_class') = 'global' OR c.relname = 'tokens') ORDER BY 1"""
+_LAST_IDS = (
+    "SELECT sequencename::text, last_value FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL"
+)
+_RAISE_ID = """SELECT setval(quote_ident(sequencename)::regclass, $2) FROM pg_sequences
+    WHERE schemaname = 'public' AND sequencename = $1 AND coalesce(last_value, 0) < $2"""
 _COLUMNS = """
 SELECT column_name::text FROM information_schema.columns
  WHERE table_name = $1 AND table_schema = 'public' AND is_generated = 'NEVER' ORDER BY ordinal_position"""
@@ -228,6 +233,8 @@ async def place(store_id: int, directory: Database, shard: Database) -> None:
             )
         for step in IN_SHARD:
             await step.delete.run(source, store_id, 1_000_000)
+        for name, last in await source.fetch(_LAST_IDS):
+            await target.fetch(_RAISE_ID, name, last)
         await source.fetch("UPDATE stores SET shard = $2 WHERE id = $1", store_id, NAME)
     await arrived(shard, "SELECT store_is_here($1)", store_id)
 

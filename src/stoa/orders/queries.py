@@ -294,8 +294,8 @@ class Offer(msgspec.Struct):
 
 OFFERS = Query(
     Offer,
-    """SELECT o.id, o.product_id, o.sku, o.name, o.price, o.available, o.unlimited, o.elsewhere, o.head, p.head AS product_head
-         FROM offers($1, $2::bigint[], $3::text[]) o JOIN products p ON p.store_id = $1 AND p.id = o.product_id""",
+    """SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head, product_head
+         FROM order_offers($1, $2::bigint[], $3::text[])""",
 )
 
 

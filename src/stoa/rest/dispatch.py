@@ -250,11 +250,11 @@ class Dispatcher:
             raise NotFound("There is no store at this address.")
         if not store.shard and not self._database.fenced:
             return await self._serve(request, store, self._backends.directory)
-        if request.method in ("GET", "HEAD"):
-            try:
-                return await self._serve(request, store, await self._backends.of(store))
-            except StoreElsewhere:  # it has moved since the store was cached
-                pass
+        try:
+            return await self._serve(request, store, await self._backends.of(store))
+        except StoreElsewhere:  # it has moved since the store was cached
+            if request.received:
+                raise
         return await self._serve(request, *await self._backends.locate(request, store))
 
     async def _serve(self, request: Request, store: Store, backend: Backend) -> Response:
@@ -342,6 +342,11 @@ class Dispatcher:
             result = await endpoint.handler(call, **values)
             return render(request, endpoint, call, result)
         call.expected = versions_allowed(headers)
+        # A transaction enters its store. What is done outside one must not begin where the store has left.
+        alone = not endpoint.transaction or endpoint.before is not None
+        if alone and database.fenced and not await backend.holds(store.id):
+            raise StoreElsewhere
+        request.received = True
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
             owner = f"app:{caller.app_id}"

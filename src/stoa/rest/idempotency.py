@@ -43,23 +43,23 @@ class Claim(msgspec.Struct):
     body: bytes | None
 
 
+class RepeatedEvent(msgspec.Struct):
+    id: str | None
+
+
 CLAIM = Query(Claim, "SELECT claimed, fingerprint, status, headers, body FROM claim_key($1, $2, $3, $4)")
 LOOK = Query(
     StoredResponse,
     """SELECT app_id, key, fingerprint, status, headers, body FROM idempotency_keys
         WHERE store_id = $1 AND app_id = $2 AND key = $3""",
 )
+# A large response refers to the event whose data it repeats; its body is stored only if there is no such event.
 REMEMBER = Command(
-    """UPDATE idempotency_keys SET status = $4, headers = $5, body = $6, subject_type = $7, subject_id = $8
+    """UPDATE idempotency_keys
+          SET status = $4, headers = $5, body = $6, subject_type = $7, subject_id = $8, event_id = $9
         WHERE store_id = $1 AND app_id = $2 AND key = $3"""
 )
-# Refers to the event whose data the response repeats; stores the body only if there is no such event.
-REMEMBER_LARGE = Command(
-    """UPDATE idempotency_keys SET status = $4, headers = $5, subject_type = $7, subject_id = $8,
-              (event_id, body) = (SELECT e.id, CASE WHEN e.id IS NULL THEN $6::bytea END
-                                    FROM (SELECT event_of_response($1, $6)) AS e (id))
-        WHERE store_id = $1 AND app_id = $2 AND key = $3"""
-)
+EVENT_OF_RESPONSE = Query(RepeatedEvent, "SELECT event_of_response($1, $2) AS id")
 LARGE_BYTES = 16 * 1024  # from this size on, a stored response refers to its event if it can
 
 
@@ -184,9 +184,11 @@ async def remember(
     db: Executor, store_id: int, app_id: int, key: str, response: Response, subject: Subject | None = None
 ) -> None:
     """Store the response with the work; only successes get here. `subject` is the person whose erasure must find it."""
-    headers = _text(response.headers)
-    command = REMEMBER if len(response.body) < LARGE_BYTES else REMEMBER_LARGE
-    await command.run(db, store_id, app_id, key, response.status, headers, response.body, *_columns(subject))
+    headers, body, event_id = _text(response.headers), response.body, None
+    if len(body) >= LARGE_BYTES:
+        event_id = (await EVENT_OF_RESPONSE.one(db, store_id, body)).id
+    stored = None if event_id else body
+    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, stored, *_columns(subject), event_id)
 
 
 def _columns(subject: Subject | None) -> tuple[str | None, int | None]:

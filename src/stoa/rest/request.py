@@ -35,6 +35,7 @@ class Request(msgspec.Struct, eq=False):
     operation: str = ""  # the name of its endpoint
     notices: Headers = []  # headers of every response of the endpoint
     allowance: Allowance | None = None
+    received: bool = False  # whether its body is being read, which is possible only once
     call: Call | None = None  # set once the handler runs
     code: str = ""
     error: BaseException | None = None
