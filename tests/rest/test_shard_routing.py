@@ -87,7 +87,7 @@ async def test_a_request_asks_in_its_own_statement_or_transaction_whether_the_st
     assert (await shop.client.post("/orders", json={"line_items": [{"sku": "LS-S", "quantity": 1}]})).status_code == 201
     assert (await shop.client.post("/customers", json={"email": "ada@example.com"})).status_code == 201
     assert IS_HERE.sql not in sent
-    assert [sql for sql in sent if "coalesce(r.here, s.shard =" in sql]
+    assert [sql for sql in sent if "SELECT r.here FROM store_residence" in sql]
 
 
 @pytest.mark.parametrize("path", ["/products?q=nothing", "/products/1", "/orders"])

@@ -87,11 +87,11 @@ class StoreReader:
 @lru_cache(maxsize=4096)
 def _if_here(sql: str, parameters: int) -> str:
     """The statement without rows if the store has left. PostgreSQL looks before it reads, by the same snapshot. The condition is that of
-    `store_is_here`, which would take twice as long as a function."""
+    `store_is_here`, which would take twice as long as a function. The store's own row is read only if no move has noted anything."""
     store_id, shard = f"${parameters + 1}::bigint", f"${parameters + 2}::text"
-    return f"""SELECT * FROM (\n{sql}\n) q WHERE EXISTS (
-        SELECT FROM stores s LEFT JOIN store_residence r ON r.store_id = s.id
-         WHERE s.id = {store_id} AND coalesce(r.here, s.shard = {shard}))"""
+    return f"""SELECT * FROM (\n{sql}\n) q WHERE coalesce(
+        (SELECT r.here FROM store_residence r WHERE r.store_id = {store_id}),
+        (SELECT s.shard = {shard} FROM stores s WHERE s.id = {store_id}))"""
 
 
 class Backends:
