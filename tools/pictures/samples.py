@@ -138,6 +138,7 @@ async def _add_people(demo: Demo) -> tuple[str, str, dict[str, Any]]:
     await install(by, made.client_id, test_store.handle)
     await open_store(by, people[MERCHANT], "corner", "Corner shop", "EUR")
     await ADD_DAYS.run(db, msgspec.json.encode(_month(store.id, made.app_id)).decode())
+    await db.execute("DELETE FROM service_samples")  # the quieter past of the demo
     await db.execute(_LOAD)
     await give(by, COLLEAGUE, store="demo", role="viewer")
     await give(by, COLLEAGUE, app=str(made.app_id), role="developer")
