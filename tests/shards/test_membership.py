@@ -1,5 +1,6 @@
 """A database becomes a shard only if stores can move to it and from it; the global tables then follow the directory."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 
@@ -14,7 +15,7 @@ from stoa.db.connection import connect
 from stoa.shards import membership, subscriptions
 from stoa.shards.global_tables import PUBLICATION
 from stoa.shards.membership import plan_to_add, statuses
-from stoa.shards.registry import ShardRefused, address, shards_of
+from stoa.shards.registry import ShardRefused, address, session, shards_of
 from stoa.shards.tables import global_tables
 
 pytestmark = pytest.mark.timeout(300)
@@ -142,6 +143,16 @@ async def test_the_directory_is_no_shard_of_itself(fleet: Fleet, by: Operator) -
 async def test_a_shard_is_no_second_shard(fleet: Fleet, by: Operator) -> None:
     with pytest.raises(ShardRefused, match="is or was the shard east"):
         await plan_to_add(by, fleet.shards["east"].url, "north")
+
+
+async def test_a_command_waits_for_the_end_of_another_one(fleet: Fleet, by: Operator, empty: str) -> None:
+    async with session(fleet.directory.url) as other:
+        await other.execute("SELECT pg_advisory_lock(7306233)")
+        with pytest.raises(ShardRefused, match="another command is adding or removing a shard"):
+            await plan_to_add(by, empty, "north")
+        waiting = asyncio.create_task(plan_to_add(by, empty, "north"))
+        await asyncio.sleep(0)
+    assert await waiting
 
 
 async def test_a_server_without_logical_replication_is_refused(by: Operator) -> None:

@@ -15,7 +15,7 @@ from stoa.db.query import Executor, Query
 from stoa.db.service_facts import FACT, NOTE, note_key
 from stoa.shards import global_tables, registry, subscriptions
 from stoa.shards.global_tables import PUBLICATION, Progress, no_progress
-from stoa.shards.registry import DIRECTORY, Shard, ShardRefused, address, session, shards_of
+from stoa.shards.registry import DIRECTORY, Shard, ShardRefused, address, session, shards_of, take_lock
 from stoa.shards.requirements import check_same_text, check_schema, refuse, source_faults, target_faults
 
 _OWN_NAME = "shard"  # the fact by which a database knows the name of its own shard
@@ -106,7 +106,7 @@ async def _check(directory: Connection, shard: Connection, by: Operator, added: 
         raise ShardRefused(
             f'"{added.name}" is no name for a shard: use up to 31 lowercase letters, digits and hyphens, a letter first'
         )
-    if not await _TRY_LOCK.one(directory):
+    if not await take_lock(_TRY_LOCK, directory):
         raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
     if not await _TRY_LOCK.one(shard):
         raise ShardRefused("this database is the directory itself; create another one for the shard")
@@ -137,7 +137,7 @@ async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
     The database keeps its name, so it never takes the copies of rows in it for its own.
     """
     async with session(directory_of(by).url) as directory:
-        if not await _TRY_LOCK.one(directory):
+        if not await take_lock(_TRY_LOCK, directory):
             raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
         await check_removal(by, name, directory)
         shard = registry.find(name, await shards_of(directory, by.key), "")

@@ -26,7 +26,7 @@ from stoa.shards.moves import (
     advance,
     find_store,
 )
-from stoa.shards.registry import Shard, ShardRefused, session, transaction
+from stoa.shards.registry import Shard, ShardRefused, session, take_lock, transaction
 from stoa.shards.requirements import check_same_text, check_schema, refuse, source_faults, target_faults
 from stoa.shards.switching import Sides
 from stoa.shards.tables import erasing_steps, filtered, identify_rows, make_days, moved_tables
@@ -92,7 +92,7 @@ async def _opened(ask: Ask) -> AsyncGenerator[tuple[Sides, Residence]]:
         session(ask.source.url) as fence,
     ):
         store = await find_store(directory, ask.store)
-        if not await _TRY_LOCK.one(directory, store.id):
+        if not await take_lock(_TRY_LOCK, directory, store.id):
             raise ShardRefused(f"{ask.store} is being moved by another process; wait until it has ended")
         yield Sides(directory, source, target, fence), store
 

@@ -1,7 +1,10 @@
 """The shards that the directory knows: their names, addresses and states, and connections to them."""
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -16,6 +19,7 @@ from stoa.db.shards import DIRECTORY_NAME as DIRECTORY
 from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
 
+LOCK_S = 2.0
 SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
 _SERVICE = "shards belong to the service"
 
@@ -110,3 +114,13 @@ async def transaction(db: Connection) -> AsyncGenerator[None]:
         db.terminate()
         raise
     await db.execute("COMMIT")
+
+
+async def take_lock(lock: Query[bool], db: Executor, *args: Any) -> bool:
+    """Take a lock for the rest of a session. A command that has just ended has it until the server closes its session."""
+    deadline = time.monotonic() + LOCK_S
+    while not await lock.one(db, *args):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.05)
+    return True
