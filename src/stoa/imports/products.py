@@ -1,6 +1,7 @@
 """Imports products: finds each row's product by its key, edits working copies, and saves a part of the file at a time."""
 
-from collections.abc import Collection, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import msgspec
 from stoa.db.query import Executor, json_of
 from stoa.imports.contract import Outcome
 from stoa.imports.importable import Importable, Result, RowKey, Task, creation_time, failed, read_entries
+from stoa.imports.queries import SAVE_ALONE, SAVE_BESIDE
 from stoa.imports.reading import Row
 from stoa.inventory import queries
 from stoa.inventory.queries import Move
@@ -24,12 +26,15 @@ from stoa.products.located_rows import (
 )
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
 from stoa.products.rules import refuse
-from stoa.products.save import Booking, load, save, settle_collections
+from stoa.products.save import Booking, Prepared, load, prepare, save_prepared, settle_collections
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
 from stoa.rest.metadata import Definitions
 from stoa.rest.problems import Fault, Refusal, ValidationFailed
+
+BATCH = 100  # rows that are planned while the database saves those before them
+PAUSE_EVERY = 10  # rows, so that the next statement of a save does not wait for the plan of a whole batch
 
 
 class Planned(msgspec.Struct):
@@ -62,7 +67,11 @@ def key(members: dict[str, Any], by: str) -> dict[str, Any]:
 
 
 async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -> list[Result]:
-    """Apply rows in one workspace, and save the changes in one call."""
+    """Apply rows in one workspace. While the database saves the products of a batch, the rows of the next are planned."""
+    in_batches = write and len(rows) > BATCH and task.options.on_error == "continue"
+    alone = in_batches and await SAVE_ALONE.one(db, task.store.id)
+    if write and not alone:
+        await SAVE_BESIDE.one(db, task.store.id)
     ids: set[int] = set()
     sought = Keys()
     for row in rows:
@@ -74,17 +83,64 @@ async def apply(db: Executor, task: Task, rows: Sequence[Row], *, write: bool) -
     active = await _load_levels(db, task.store.id, loaded, named) if named else []
     workspace = ProductWorkspace(loaded)
     by_id = {product.id: product for product in loaded}
-    planned: list[Planned | Result] = []
-    for row in rows:
+
+    def plan(row: Row) -> Planned | Result:
         try:
-            planned.append(_plan(workspace, by_id, row, task, active, with_changes=not write))
+            return _plan(workspace, by_id, row, task, active, with_changes=not write)
         except Refusal as refusal:
-            planned.append(failed(row, refusal, key(row.members, task.options.match_by)))
+            return failed(row, refusal, key(row.members, task.options.match_by))
+
     if write:
-        await _save(db, task, workspace.products)
+        size = BATCH if alone and not named and not _share_products(workspace, rows) else len(rows)
+        batches = [rows[first : first + size] for first in range(0, len(rows), size)]
+        planned = await _plan_and_save(db, task, workspace, batches, plan)
     else:
+        planned = [plan(row) for row in rows]
         await settle_collections(db, task.store.id, workspace.products)
     return [each if isinstance(each, Result) else _result(each, task) for each in planned]
+
+
+def _share_products(workspace: ProductWorkspace, rows: Sequence[Row]) -> bool:
+    """Whether several rows have SKUs of one product, which is saved once. No two rows have the same id or external id."""
+    seen: set[int] = set()
+    for row in rows:
+        found = {id(product) for sku in skus_in(row.members) if (product := workspace.find("sku", sku)) is not None}
+        if not seen.isdisjoint(found):
+            return True
+        seen |= found
+    return False
+
+
+async def _plan_and_save(
+    db: Executor,
+    task: Task,
+    workspace: ProductWorkspace,
+    batches: Sequence[Sequence[Row]],
+    plan: Callable[[Row], Planned | Result],
+) -> list[Planned | Result]:
+    """Plan and save batches of rows. One batch at a time is being saved."""
+    planned: list[Planned | Result] = []
+    saving: asyncio.Task[None] | None = None
+    try:
+        for batch in batches:
+            start = len(planned)
+            for index, row in enumerate(batch):
+                if index % PAUSE_EVERY == 0:
+                    await asyncio.sleep(0)
+                planned.append(plan(row))
+            edited = {id(each.product) for each in planned[start:] if isinstance(each, Planned)}
+            products = [product for product in workspace.products if id(product) in edited]
+            prepared = _prepare(task, products)
+            if saving is not None:
+                await saving
+            saving = asyncio.create_task(_save(db, task, products, prepared))
+        if saving is not None:
+            await saving
+    finally:
+        if saving is not None and not saving.done():
+            saving.cancel()
+            await asyncio.wait([saving])
+    return planned
 
 
 async def _load_levels(db: Executor, store_id: int, products: Sequence[ProductCopy], named: set[str]) -> list[str]:
@@ -202,14 +258,17 @@ async def retire(db: Executor, task: Task, ids: Sequence[int]) -> int:
     """Archive products that are not in the file, and return how many were not archived before."""
     products = await load(db, task.store.id, ids=ids)
     count = sum([change_by_row(product, {"status": "archived"}, task.store) for product in products])
-    await _save(db, task, products)
+    await _save(db, task, products, _prepare(task, products))
     return count
 
 
-async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> None:
+def _prepare(task: Task, products: Sequence[ProductCopy]) -> Prepared:
     booking = Booking(kind="import", reason="sync", reference=task.import_id)
-    events = task.options.send_events
-    await save(db, task.store.id, products, task.cause, booking, events=events)
+    return prepare(task.store.id, products, booking, events=task.options.send_events)
+
+
+async def _save(db: Executor, task: Task, products: Sequence[ProductCopy], prepared: Prepared) -> None:
+    await save_prepared(db, task.store.id, prepared, task.cause)
     moves = [
         Move(
             variant_id=variant.stored_id,
@@ -219,7 +278,7 @@ async def _save(db: Executor, task: Task, products: Sequence[ProductCopy]) -> No
             on_hand=level.on_hand,
             reason="sync",
             reference=task.import_id,
-            silent=not events,
+            silent=not task.options.send_events,
         )
         for product in products
         for variant in product.live

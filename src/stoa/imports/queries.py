@@ -217,6 +217,11 @@ UNARCHIVED = Query(
         ORDER BY id LIMIT $4""",
 )
 
+# An import that saves the rows of a part in several steps does not save them in the order of their keys. It does so only while no
+# other import writes products of the store, and others wait until its part is committed: otherwise the two could deadlock.
+SAVE_ALONE = Query(bool, "SELECT pg_try_advisory_xact_lock(hashtextextended($1::bigint || '/imports', 7))")
+SAVE_BESIDE = Query(str, "SELECT pg_advisory_xact_lock_shared(hashtextextended($1::bigint || '/imports', 7))::text")
+
 # --- other -------------------------------------------------------------------------------------------------------------
 
 

@@ -123,6 +123,25 @@ class Booking(msgspec.Struct, frozen=True):
     reference: str | None = None
 
 
+class Rows(msgspec.Struct, frozen=True):
+    """The arguments of `save_products`, and the variants in them."""
+
+    changed: list[VariantCopy]
+    products: str
+    variants: str
+    movements: str
+    events: str
+
+
+class Prepared(msgspec.Struct):
+    """Touched copies that will be saved. Their rows are built in advance unless the rules of collections have to be read."""
+
+    products: list[ProductCopy]
+    booking: Booking
+    events: bool
+    rows: Rows | None = None
+
+
 _BY_EDIT = Booking()
 # Stores whose collections have rules, as this process saw last. A wrong guess costs a statement and nothing else.
 _ruled: set[int] = set()
@@ -200,34 +219,40 @@ async def save(
     events: bool = True,
 ) -> None:
     """Store every touched copy with its movements, and its events unless they are not wanted; set the ids of new copies."""
+    await save_prepared(db, store_id, prepare(store_id, products, booking, events=events), cause)
+
+
+def prepare(store_id: int, products: Sequence[ProductCopy], booking: Booking, *, events: bool) -> Prepared:
+    """What `save_prepared` saves. It needs no database, and can be built while that is busy."""
     touched = [product for product in products if product.touched]
+    unruled = store_id not in _ruled and not any(product.fields.collections for product in touched)
+    prepared = Prepared(touched, booking, events)
+    if unruled:
+        prepared.rows = _rows_of(prepared, store_id, unruled=True)
+    return prepared
+
+
+async def save_prepared(db: Executor, store_id: int, prepared: Prepared, cause: Cause) -> None:
+    """Save what `prepare` built from the copies, which have not been edited since."""
+    touched = prepared.products
     if not touched:
         return
-    await _make_slugs_unique(db, store_id, touched)
-    unruled = store_id not in _ruled and not any(product.fields.collections for product in touched)
-    if not (unruled and await _store_rows(db, store_id, touched, cause, booking, events=events, unruled=True)):
+    if await _make_slugs_unique(db, store_id, touched) and prepared.rows is not None:
+        prepared.rows = _rows_of(prepared, store_id, unruled=True)
+    if prepared.rows is None or not await _store_rows(db, store_id, touched, prepared.rows, cause):
         await settle_collections(db, store_id, touched)
-        await _store_rows(db, store_id, touched, cause, booking, events=events)
-    await _queue_fetches(db, store_id, touched, silent=not events)
+        await _store_rows(db, store_id, touched, _rows_of(prepared, store_id, unruled=False), cause)
+    await _queue_fetches(db, store_id, touched, silent=not prepared.events)
 
 
-async def _store_rows(
-    db: Executor,
-    store_id: int,
-    touched: Sequence[ProductCopy],
-    cause: Cause,
-    booking: Booking,
-    *,
-    events: bool,
-    unruled: bool = False,
-) -> bool:
-    """Store the copies; False if nothing was stored, because rules were not read and the store has some."""
+def _rows_of(prepared: Prepared, store_id: int, *, unruled: bool) -> Rows:
     product_rows: list[ProductRow] = []
     variant_rows: list[VariantRow] = []
     movements: list[MovementRow] = []
     event_rows: list[EventRow] = []
     changed: list[VariantCopy] = []
-    for product_index, product in enumerate(touched, 1):
+    booking, events = prepared.booking, prepared.events
+    for product_index, product in enumerate(prepared.products, 1):
         product_rows.append(product_row(product, product_index, store_id, unruled=unruled))
         indexes: dict[int, int] = {}
         for variant in product.variants:
@@ -245,16 +270,21 @@ async def _store_rows(
         for event, variant, changes in events_of(product) if events else ():
             variant_index = indexes[id(variant)] if variant else None
             event_rows.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
+    return Rows(changed, *map(json_rows, (product_rows, variant_rows, movements, event_rows)))
+
+
+async def _store_rows(db: Executor, store_id: int, touched: Sequence[ProductCopy], rows: Rows, cause: Cause) -> bool:
+    """Store the copies; False if nothing was stored, because rules were not read and the store has some."""
     try:
         saved = await queries.SAVE.one(
             db,
             store_id,
             cause.actor_json,
             cause.request_id,
-            json_rows(product_rows),
-            json_rows(variant_rows),
-            json_rows(movements),
-            json_rows(event_rows),
+            rows.products,
+            rows.variants,
+            rows.movements,
+            rows.events,
         )
     except PostgresError as error:
         # Another request took the key after the copies were loaded.
@@ -267,7 +297,7 @@ async def _store_rows(
         return False
     for product, product_id in zip(touched, saved.product_ids, strict=True):
         product.id = product_id
-    for variant, variant_id in zip(changed, saved.variant_ids, strict=True):
+    for variant, variant_id in zip(rows.changed, saved.variant_ids, strict=True):
         variant.id = variant_id
     return True
 
@@ -286,15 +316,17 @@ async def _queue_fetches(db: Executor, store_id: int, products: Sequence[Product
         await QUEUE_FETCHES.run(db, store_id, *map(list, zip(*waiting, strict=True)), silent)
 
 
-async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> None:
-    """Give products whose slug comes from their name one that no other product of the store has."""
+async def _make_slugs_unique(db: Executor, store_id: int, products: Sequence[ProductCopy]) -> bool:
+    """Give products whose slug comes from their name one that no other product of the store has; whether any changed."""
     derived = [product for product in products if product.derives_slug]
     if not derived:
-        return
+        return False
     wanted = [SlugRow(product.fields.slug, product.id) for product in derived]
-    for product, slug in zip(derived, await queries.FREE_SLUGS.one(db, store_id, json_rows(wanted)), strict=True):
+    free = await queries.FREE_SLUGS.one(db, store_id, json_rows(wanted))
+    for product, slug in zip(derived, free, strict=True):
         product.set_fields(slug=slug)
         product.derives_slug = False
+    return free != [row.slug for row in wanted]
 
 
 async def settle_collections(db: Executor, store_id: int, products: Iterable[ProductCopy]) -> None:

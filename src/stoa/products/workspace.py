@@ -85,7 +85,7 @@ class ProductWorkspace:
             )
         external_id = product.fields.external_id
         if external_id in self._external_ids:
-            meta = _existing(self._external_ids[external_id].id)
+            meta = _existing(self._external_ids[external_id])
             faults = [Fault("/external_id", ExternalIdTaken.code, "is the external id of another product", meta)]
             raise ExternalIdTaken(
                 "Another product has this external id.", faults=faults, existing_id=_first_existing(faults)
@@ -101,7 +101,7 @@ class ProductWorkspace:
         for sku in [variant.fields.sku for variant in product.live if variant.fields.sku is not None]:
             if sku in self._skus or sku in seen:
                 holder = self._skus[sku][0] if sku in self._skus else product
-                meta = {"sku": sku, **_existing(holder.id)}
+                meta = {"sku": sku, **_existing(holder)}
                 yield Fault(at("sku", sku), SkuTaken.code, "is the SKU of another variant", meta)
             seen.add(sku)
 
@@ -113,7 +113,7 @@ class ProductWorkspace:
                 continue
             holder = self._variant_external_ids.get(name) or seen.get(name)
             if holder is not None:
-                meta = _existing(holder.id)
+                meta = _existing(holder)
                 yield Fault(
                     at("external_id", name), ExternalIdTaken.code, "is the external id of another variant", meta
                 )
@@ -139,9 +139,9 @@ class ProductWorkspace:
             self._variant_external_ids.pop(variant.fields.external_id, None)
 
 
-def _existing(known: int | None) -> dict[str, int]:
-    """The id of the existing resource; a resource of the same request has no id yet."""
-    return {} if known is None else {"existing_id": known}
+def _existing(holder: ProductCopy | VariantCopy) -> dict[str, int]:
+    """The id of the existing resource; none for a resource of the same request, which may be saved already."""
+    return {} if holder.before is None or holder.id is None else {"existing_id": holder.id}
 
 
 def _first_existing(faults: list[Fault]) -> int | None:
