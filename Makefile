@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -200,6 +200,9 @@ bench-million-orders: $(VENV)/.bench ## measure orders in a store with a million
 
 bench-compare: $(VENV)/.bench ## measure this tree against another revision, taking turns: make bench-compare REVISION=main
 	@$(BIN)/python -m benchmarks.compare $(REVISION)
+
+bench-instructions: $(VENV)/.bench ## count the instructions of requests of this tree and another revision, which no other load changes: make bench-instructions REVISION=main; needs valgrind
+	@$(BIN)/python -m benchmarks.instructions $(REVISION) $(ARGS)
 
 bench-imports: $(VENV)/.bench ## measure bulk imports, compared with COPY
 	@$(BIN)/python -m benchmarks.imports

@@ -34,6 +34,7 @@ token, but has no rate limiter, no request ids and no other protections; Stoa is
 """
 TITLES = {
     "requests": "Requests",
+    "instructions": "Instructions of a request",
     "million": "A store with a million products",
     "million-orders": "A store with a million orders",
     "imports": "Imports",

@@ -32,14 +32,14 @@ class Service(msgspec.Struct, frozen=True):
     process_id: int
 
     def memory(self) -> Memory:
-        workers = [_memory(worker) for worker in _workers(self.process_id)]
+        workers = [_memory(worker) for worker in workers_of(self.process_id)]
         if not workers:
             raise CannotMeasure("the service has no workers")
         return max(workers, key=lambda worker: worker.rss_mb)
 
     def cpu_seconds(self) -> float:
         """The CPU time of the service and of every process that it started, also of those that have ended."""
-        return sum(map(_ticks, _tree(self.process_id))) / os.sysconf("SC_CLK_TCK")
+        return sum(map(_ticks, processes_of(self.process_id))) / os.sysconf("SC_CLK_TCK")
 
 
 def exit_on_sigterm() -> None:
@@ -100,7 +100,7 @@ def stoa(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Generator[
     }
     command = [sys.executable, "-m", "stoa", "serve", "--port", str(port)]
     with running(command, settings, folder / "stoa.log") as pid:
-        yield Service(_when_ready(f"http://127.0.0.1:{port}", "/ready"), pid)
+        yield Service(when_ready(f"http://127.0.0.1:{port}", "/ready"), pid)
 
 
 @contextmanager
@@ -114,14 +114,14 @@ def baseline(dsn: str, folder: Path, *, workers: int, secret_key: str) -> Genera
     options = ["--workers", str(workers), "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
     command = [sys.executable, "-m", "uvicorn", "benchmarks.baseline.app:app", *options, "--log-level", "warning"]
     with running([*command, "--port", str(port)], settings, folder / "baseline.log") as pid:
-        yield Service(_when_ready(f"http://127.0.0.1:{port}", "/"), pid)
+        yield Service(when_ready(f"http://127.0.0.1:{port}", "/"), pid)
 
 
-def _when_ready(origin: str, path: str) -> str:
+def when_ready(origin: str, path: str, answer_s: float = 2.0) -> str:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
         try:
-            if httpx.get(origin + path, timeout=2).status_code in (200, 404):
+            if httpx.get(origin + path, timeout=answer_s).status_code in (200, 404):
                 return origin
         except httpx.HTTPError:
             pass
@@ -129,14 +129,14 @@ def _when_ready(origin: str, path: str) -> str:
     raise CannotMeasure(f"no response from {origin} within {_START_S} s")
 
 
-def _workers(process_id: int) -> list[int]:
+def workers_of(process_id: int) -> list[int]:
     """The child processes that serve requests: our web workers, or those that uvicorn spawns."""
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
     return [pid for pid, command in commands.items() if b"stoa.web_worker" in command or b"spawn_main" in command]
 
 
-def _tree(process_id: int) -> list[int]:
+def processes_of(process_id: int) -> list[int]:
     """A process, its children, and theirs."""
     found = [process_id]
     for parent in found:

@@ -138,7 +138,7 @@ def _offers() -> Offers:
                 unlimited=False,
                 elsewhere=False,
                 head=head_of(variant.fields),
-                product_head=head_of(product.fields),
+                product_head=head_of(product.fields).encode(),
             )
             for variant in product.variants
         ]

@@ -236,7 +236,7 @@ class Offers:
         known = self._snapshots.get(offer.id)
         if known is None:
             variant = _variant_decoder.decode("{" + offer.head[1:] + "}")
-            product = _product_decoder.decode("{" + offer.product_head[1:] + "}")
+            product = _product_decoder.decode(b"{%b}" % offer.product_head[1:])
             known = self._snapshots[offer.id] = Snapshot(variant, product)
         return known
 

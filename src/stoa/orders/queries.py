@@ -289,12 +289,13 @@ class Offer(msgspec.Struct):
     unlimited: bool  # backorders are allowed, or stock is not tracked
     elsewhere: bool  # some of the stock is at another location than the default
     head: str
-    product_head: str
+    product_head: bytes  # long, and most of it is skipped: text would be decoded here and encoded again
 
 
 OFFERS = Query(
     Offer,
-    """SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head, product_head
+    """SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head,
+              convert_to(product_head, 'UTF8') AS product_head
          FROM order_offers($1, $2::bigint[], $3::text[])""",
 )
 

@@ -39,6 +39,7 @@ DECLARE
     i_actor         text[];
     i_request       text[];
     elsewhere       boolean;     -- whether an item names a location other than the default
+    silent          boolean;     -- whether the items cause no events
     -- The result of each item:
     outcomes        text[];
     movements       bigint[];
@@ -91,13 +92,14 @@ BEGIN
            array_agg(t.absolute), array_agg(t.on_hand), array_agg(t.reserved),
            array_agg(t.expected), array_agg(t.reason), array_agg(t.reference), array_agg(t.order_id), array_agg(t.movement_key),
            array_agg(t.call), array_agg(coalesce(t.actor, in_actor)), array_agg(coalesce(t.request_id, in_request_id)),
-           array_agg(NULL::bigint), bool_or(t.location <> 'default' OR t.to_location IS NOT NULL)
+           array_agg(NULL::bigint), bool_or(t.location <> 'default' OR t.to_location IS NOT NULL),
+           coalesce(bool_or(t.silent), false)
       INTO i_variant, i_sku, i_kind, i_location, i_target, i_absolute, i_on_hand, i_reserved, i_expected, i_reason,
-           i_reference, i_order, i_key, i_call, i_actor, i_request, movements, elsewhere
+           i_reference, i_order, i_key, i_call, i_actor, i_request, movements, elsewhere, silent
       FROM json_to_recordset(in_items) AS t (
                variant_id bigint, sku text, kind text, location text, to_location text, absolute boolean, on_hand bigint,
                reserved bigint, expected bigint, reason text, reference text, order_id bigint, movement_key text, call integer,
-               actor text, request_id text);
+               actor text, request_id text, silent boolean);
     deltas := movements;
 
     -- Every change of a product, its variants or their stock locks the product's row, several in the order of their ids. Its
@@ -305,7 +307,7 @@ BEGIN
            CROSS JOIN LATERAL (SELECT t.on_hand - t.reserved, v.on_hand - v.reserved) AS s (old, now)
            CROSS JOIN LATERAL stock_event_types(v.track_inventory, v.low_stock_threshold, s.old, s.now) AS e
      WHERE v.deleted_at IS NULL AND ((v.on_hand, v.reserved) <> (t.on_hand, t.reserved) OR t.relocated)
-       AND NOT (SELECT coalesce(bool_or(i.silent), false) FROM json_to_recordset(in_items) AS i (silent boolean))
+       AND NOT silent
      ORDER BY v.id, e.n;
 
     IF NOT in_documents THEN
