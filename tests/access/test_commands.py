@@ -110,7 +110,10 @@ def test_tables_are_for_people(stoa: Stoa, handle: str, app: dict[str, Any]) -> 
         ("audit", "verify"): [handle],
     }.items():
         result = stoa(*words)
-        assert result.exit_code == 0, result.output
+        # Other tests alter the logs of their own stores.
+        assert result.exit_code == 0 or (words == ("audit", "verify") and f"{handle}:" not in result.stderr), (
+            result.output
+        )
         for word in expected:
             assert word in result.stdout, result.stdout
     row = next(line for line in stoa("app", "list").stdout.splitlines() if app["client_id"] in line)
@@ -234,7 +237,7 @@ def test_a_tampered_log_is_reported_with_its_position(
     assert result.exit_code == 1
     assert json.loads(result.stdout)["first_bad"] == 2
     assert f"{handle}:2" in result.stderr
-    assert stoa("audit", "verify").exit_code == 0
+    assert stoa("audit", "verify", "--store", handle).exit_code == 0
 
 
 # --- exit codes ----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from stoa.access.stores import create_store
 from stoa.backup import invariants
 from stoa.backup.archive import DUMP, KEY, MANIFEST, BackupRefused
 from stoa.backup.programs import _connection, _program  # pyright: ignore[reportPrivateUsage]
-from stoa.backup.restoring import restore
+from stoa.backup.restoring import restore, without_versions
 from stoa.backup.saving import save
 from stoa.db.connection import connect
 from stoa.db.embedded import binary
@@ -263,6 +263,20 @@ async def test_a_server_of_an_older_version_is_backed_up_and_restored(tmp_path: 
         file = await saved(url, tmp_path)
         await restore(url, settings_for(tmp_path), file, replace=True)
         assert await stores(url) == ["saved"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (b"(pg_attver=22448328)", None),
+        (b"(pg_attver=22448328, n_distinct=1)", b"(n_distinct=1)"),
+        (b"(n_distinct=1, pg_attver=22448328)", b"(n_distinct=1)"),
+        (b"(n_distinct=1)", b"(n_distinct=1)"),
+    ],
+)
+def test_the_version_of_a_column_is_not_restored(options: bytes, kept: bytes | None) -> None:
+    line = b"ALTER TABLE ONLY public.products ALTER COLUMN id SET %b;\n"
+    assert without_versions(line % options) == (b"" if kept is None else line % kept)
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")

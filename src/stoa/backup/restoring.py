@@ -29,6 +29,10 @@ _PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error", "--file=-")
 _PSQL = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--set=VERBOSITY=terse", "--output=/dev/null")
 # The default, which servers before PostgreSQL 17 do not know, and the line after it.
 _SINCE_17, _NEXT = b"\nSET transaction_timeout = 0;", b"\nSET client_encoding"
+# Debian's PostgreSQL 15.20 keeps a version of each column among its options. A pg_dump that does not know it takes it for a setting,
+# which other servers refuse.
+_COLUMN_VERSION = re.compile(rb"(?<=\()pg_attver=\d+(?:, )?|, pg_attver=\d+")
+_ROWS_FOLLOW = re.compile(rb"COPY .+ FROM stdin;\n")
 _BEGIN = b"BEGIN;\nSET LOCAL lock_timeout = '10s';\nSET LOCAL client_min_messages = 'error';\nDROP SCHEMA IF EXISTS public CASCADE;\n"
 
 
@@ -125,6 +129,10 @@ async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) 
     try:
         writer.stdin.write(_BEGIN)
         writer.stdin.write((await _until(reader.stdout, _NEXT)).replace(_SINCE_17, b""))
+        async for line in reader.stdout:  # the tables, before their rows
+            writer.stdin.write(without_versions(line))
+            if _ROWS_FOLLOW.fullmatch(line):
+                break
         while part := await reader.stdout.read(CHUNK):
             writer.stdin.write(part)
             await writer.stdin.drain()
@@ -136,8 +144,17 @@ async def _pump(reader: Process, writer: Process, dump: IO[bytes], last: bytes) 
     except (BrokenPipeError, ConnectionResetError):
         feed.cancel()  # psql has exited and reports why
         reader.kill()
+        await reader.stdout.read()  # to its end, so that the pipe is closed
     await writer.wait()
     return await outputs[0], await outputs[1]
+
+
+def without_versions(line: bytes) -> bytes:
+    """A line of a dump, without the version of a column that it would set."""
+    if not line.startswith(b"ALTER TABLE"):
+        return line
+    changed = _COLUMN_VERSION.sub(b"", line)
+    return b"" if changed.endswith(b" SET ();\n") else changed
 
 
 async def _until(output: asyncio.StreamReader, text: bytes) -> bytes:
