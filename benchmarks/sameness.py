@@ -10,7 +10,18 @@ from benchmarks.measures import Measure
 from benchmarks.services import Service
 
 _CURSORS = ("next_cursor", "prev_cursor")
-_GENERATED = {"id", "product_id", "created_at", "updated_at", "placed_at", "number", "request_id"}  # by each service
+# By each service, or by its earlier requests.
+_GENERATED = {
+    "id",
+    "product_id",
+    "created_at",
+    "updated_at",
+    "placed_at",
+    "number",
+    "request_id",
+    "on_hand_after",
+    "reserved_after",
+}
 
 
 def check(measure: Measure, ours: Service, theirs: Service) -> None:

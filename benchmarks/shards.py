@@ -58,7 +58,7 @@ _READING = """\
 CPU time for one request in ms, of the sessions of each server that serve requests: neither background work, nor vacuum, nor what
 these sessions do while nothing is asked. Of several rounds the cheapest counts, because what else runs can only add to it. Each
 shard is a PostgreSQL server with a store of its own, and the one server has as many stores. The service grows from 1 to 2 and 4
-shards. After each step every shard is asked in turn, as if it had a machine of its own, and the one server as well. *times* is the
+shards. After each step every shard is asked in turn, as though it had a machine of its own, and the one server as well. *times* is the
 mean of these three comparisons; each of them varies by a tenth from run to run. *directory* is what a request costs there at most.
 *together* asks for all stores at the same time, on the one server and on 4 shards: servers that share two cores also share their
 caches. `cold` lists the products of one of 2,000 stores, so that the store and the token are looked up each time. Rates would say
