@@ -10,7 +10,7 @@ from stoa.reference.search import Entry, Index, excerpt, stem
 from stoa.reference.search_words import SYNONYMS, TOPICS
 from tests.reference.everyday_queries import EVERYDAY
 from tests.reference.reading import read
-from tests.reference.unseen_queries import UNSEEN, WRITTEN_LATER
+from tests.reference.unseen_queries import UNSEEN, WRITTEN_LAST, WRITTEN_LATER
 from tests.support.shops import Shop
 
 GUIDES = "/docs/guides"
@@ -114,7 +114,9 @@ def test_the_right_page_is_the_first_hit(query: str, first: str) -> None:
     assert addresses(query)[:1] == [first], addresses(query)[:4]
 
 
-@pytest.mark.parametrize("queries", [EVERYDAY, UNSEEN, WRITTEN_LATER], ids=["everyday", "unseen", "later"])
+@pytest.mark.parametrize(
+    "queries", [EVERYDAY, UNSEEN, WRITTEN_LATER, WRITTEN_LAST], ids=["everyday", "unseen", "later", "last"]
+)
 def test_everyday_queries_find_their_page_among_the_first_three(queries: list[tuple[str, set[str]]]) -> None:
     assert len(queries) == 60
     assert len({query for query, _ in queries}) == 60
