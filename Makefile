@@ -5,7 +5,7 @@ PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
+INSTALL := PYTHON=$(PYTHON) tools/install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -14,42 +14,33 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
 
-# The pip of the host installs what the service needs, without bytecode of modules that it never imports. To install another pip
-# first, and to compile everything, would take as long as the rest.
-$(VENV)/.runtime: requirements/runtime.lock requirements/build.lock pyproject.toml sdk/python/pyproject.toml
+# Without bytecode of modules that the service never imports.
+$(VENV)/.runtime: requirements/install.lock requirements/build.lock pyproject.toml sdk/python/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stoa needs Python 3.11 or newer; try: make PYTHON=python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	@echo "Installing Stoa into $(VENV) ..."
-	@pip="$(PYTHON) -m pip --python $(BIN)/python"; \
-	  $$pip --version >/dev/null 2>&1 || { $(BIN)/python -m ensurepip >/dev/null; pip="$(BIN)/python -m pip"; }; \
-	  install="$$pip --disable-pip-version-check -qq install --no-compile"; \
-	  $$install --require-hashes -r requirements/runtime.lock -r requirements/build.lock; \
-	  $$install --no-deps --no-build-isolation --editable sdk/python --editable .
+	@$(INSTALL) $(VENV) --require-hashes -r requirements/build.lock
+	@$(INSTALL) $(VENV) --no-deps --no-build-isolation --editable sdk/python --editable .
 	@$(BIN)/python -m compileall -q -j 0 src sdk/python/src
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.lock requirements/mcp.lock requirements/otel.lock
 	@echo "Installing the development tools ..."
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null
-	@$(PIP) --require-hashes -r requirements/dev.lock
-	@$(PIP) --require-hashes -r requirements/mcp.lock
-	@$(PIP) --require-hashes -r requirements/otel.lock
+	@$(INSTALL) $(VENV) --require-hashes $(foreach lock,dev mcp otel,-r requirements/$(lock).lock)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev requirements/bench.lock
-	@$(PIP) --require-hashes -r requirements/bench.lock
+	@$(INSTALL) $(VENV) --require-hashes -r requirements/bench.lock
 	@touch $@
 
 $(VENV)/.coverage: $(VENV)/.dev requirements/coverage.lock
-	@$(PIP) --require-hashes -r requirements/coverage.lock
+	@$(INSTALL) $(VENV) --require-hashes -r requirements/coverage.lock
 	@touch $@
 
 # Some tools have an environment of their own: the fuzzer brings a pytest plugin that must not affect the suite, and others need
 # other versions of what Stoa needs.
 $(VENV)/%/.done: requirements/%.lock $(VENV)/.dev
 	@echo "Installing the tools of $* ..."
-	@test -x $(VENV)/$*/bin/python || $(PYTHON) -m venv $(VENV)/$*
-	@$(VENV)/$*/bin/python -m pip --disable-pip-version-check -qq install --require-hashes -r $<
+	@$(INSTALL) $(VENV)/$* --require-hashes -r $<
 	@touch $@
 
 # The Node of the type checker, pinned by the lock file, includes npm.
@@ -180,7 +171,7 @@ sdk: $(VENV)/.dev ## regenerate the generated parts of both SDKs, the code sampl
 # The lowest versions that sdk/python declares, in front of those of the environment.
 LOWEST = $(shell sed -nE 's/^dependencies = \[(.*)\]/\1/p' sdk/python/pyproject.toml | tr -d '",' | sed 's/>=/==/g')
 sdk-lowest: $(VENV)/.dev ## run the tests of the Python SDK that need nothing of the server with the lowest versions of its dependencies
-	@$(PIP) --upgrade --target $(VENV)/lowest $(LOWEST)
+	@$(INSTALL) $(VENV) --upgrade --target $(VENV)/lowest $(LOWEST)
 	@PYTHONPATH=$(VENV)/lowest $(BIN)/python -m pytest -n 0 --noconftest $(addprefix tests/client/test_,$(addsuffix .py,deadlines logs repeats threads))
 
 pictures: $(VENV)/.dev ## take the screenshots of the README from a temporary demo; needs Chromium
@@ -217,14 +208,15 @@ bench-pending: $(VENV)/.bench ## measure the queue with ten million pending deli
 	@$(BIN)/python -m benchmarks.deliveries --pending 10000000
 
 LOCKING = --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --upgrade
-COMPILE = $(BIN)/uv pip compile pyproject.toml $(LOCKING) --no-emit-package stoa-client
+UV = $(VENV)/uv/bin/uv
+COMPILE = $(UV) pip compile pyproject.toml $(LOCKING) --no-emit-package stoa-client
 # Of a group alone, without what Stoa needs.
-COMPILE_GROUP = $(BIN)/uv pip compile $(LOCKING)
+COMPILE_GROUP = $(UV) pip compile $(LOCKING)
 LOCKED = -c requirements/runtime.lock
 lock: $(VENV)/.dev ## update the lock files: versions and hashes, no index URLs
 	@$(COMPILE) -o requirements/runtime.lock
 	@for group in build dev bench fuzz audit deploy; do $(COMPILE) --group $$group $(LOCKED) -o requirements/$$group.lock; done
-	@for tools in coverage dlt airbyte packages; do $(COMPILE_GROUP) --group $$tools -o requirements/$$tools.lock; done
+	@for tools in install coverage dlt airbyte packages; do $(COMPILE_GROUP) --group $$tools -o requirements/$$tools.lock; done
 	@$(COMPILE) --extra mcp $(LOCKED) -c requirements/dev.lock -o requirements/mcp.lock
 	@$(COMPILE) --extra otel $(LOCKED) -c requirements/dev.lock -c requirements/mcp.lock -o requirements/otel.lock
 
