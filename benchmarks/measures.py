@@ -54,7 +54,7 @@ def form(app: NewSecret) -> str:
     return f"grant_type=client_credentials&client_id={app.client_id}&client_secret={app.client_secret}"
 
 
-_DOCUMENTS, _AS_TEXT = "convert_to(string_agg(doc, ','), 'UTF8')", "string_agg(doc, ',')"
+_DOCUMENTS, _AS_TEXT = "textsend(string_agg(doc, ','))", "string_agg(doc, ',')"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 

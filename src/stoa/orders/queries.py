@@ -126,7 +126,7 @@ DUPLICATES = Listing(
 
 GET = Query(
     Document,
-    f"SELECT convert_to({_DOCUMENT}, 'UTF8') AS doc, version FROM orders WHERE store_id = $1 AND id = $2",
+    f"SELECT textsend({_DOCUMENT}) AS doc, version FROM orders WHERE store_id = $1 AND id = $2",
 )
 EXISTS = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2")
 
@@ -295,7 +295,7 @@ class Offer(msgspec.Struct):
 OFFERS = Query(
     Offer,
     """SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head,
-              convert_to(product_head, 'UTF8') AS product_head
+              textsend(product_head) AS product_head
          FROM order_offers($1, $2::bigint[], $3::text[])""",
 )
 
@@ -337,7 +337,7 @@ ADD_COMMENT = Query(
             INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
             RETURNING id, order_id, type, visibility, body, author, changes, created_at)
-        SELECT id, convert_to({_COMMENT}, 'UTF8') AS doc FROM added""",
+        SELECT id, textsend({_COMMENT}) AS doc FROM added""",
 )
 # An erasure of the order's customer waits until the comment is committed.
 LOCK_SHARED = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")
