@@ -20,7 +20,7 @@ from stoa.access.addresses import (
     named_by_path,
     named_by_resource,
 )
-from stoa.access.authentication import Audiences, authenticate, read_credentials
+from stoa.access.authentication import NOBODY, Audiences, authenticate, read_credentials
 from stoa.access.contract import (
     InvalidRequest,
     InvalidScope,
@@ -135,7 +135,7 @@ class TokenEndpoints:
             read_credentials(request.headers.get("authorization"), form),
             peer=peer_of(request),
             request_id=request_id,
-            audiences=self._audiences(request),
+            audiences=self._audiences(request, form),
             url_store=url_store,
             resource_store=resource_store,
         )
@@ -238,7 +238,9 @@ class TokenEndpoints:
     def _urls(self, request: Request) -> ServiceUrls:
         return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
 
-    def _audiences(self, request: Request) -> Audiences:
+    def _audiences(self, request: Request, form: Mapping[str, str]) -> Audiences:
+        if "client_assertion" not in form:  # only an assertion names one
+            return NOBODY
         urls = self._urls(request)
         store = urls.resource(request.path_params.get("handle")).removesuffix(PREFIX)
         return Audiences((urls.service, f"{urls.service}/oauth/token"), f"{store}/oauth/token")
@@ -255,7 +257,7 @@ class TokenEndpoints:
             given,
             peer=peer_of(request),
             request_id=request_id,
-            audiences=self._audiences(request),
+            audiences=self._audiences(request, form),
         )
         token = form["token"]
         return app_id, keyed_hashes(self._key, token) if is_access_token(token) else None
@@ -271,7 +273,7 @@ async def _read_form(request: Request) -> dict[str, str]:
     """The request's parameters, each at most once; an empty one counts as absent (RFC 6749, 3.2)."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise InvalidRequest(f"Send the parameters as {_FORM}.")
-    if request.url.query:
+    if request.scope["query_string"]:
         raise InvalidRequest("Send the parameters in the body, not in the URL: URLs end up in logs.")
     try:
         raw = await read_body(request.receive, dict(request.headers.raw), most=_MOST_BYTES)
