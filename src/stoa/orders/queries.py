@@ -11,8 +11,10 @@ from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _COMPARED = "comparable_terms(terms) @@ ({}::text)::tsquery"
-_DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
-    || order_person(person, edition) || tail"""
+# Each || copies both of its sides. In this order, the copies take two thirds of the memory, so that PostgreSQL allocates less for
+# each row.
+_DOCUMENT = """('{"id":' || id || order_purchase(head, lines, edition)) || ((',"line_items":' || order_items(lines, edition))
+    || (order_person(person, edition) || tail))"""
 
 _HOLDING = "('pending', 'processing', 'on_hold')"
 # The default location holds the units that no other location holds, of nearly all orders: it is looked up for each order, and
