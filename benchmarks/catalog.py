@@ -97,8 +97,9 @@ _VARIANT_COLUMNS = (
     "allow_backorder low_stock_threshold created_at updated_at head edition"
 ).split()
 
-# COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text.
-_STAGE = f"""CREATE TEMPORARY TABLE stage AS SELECT {", ".join(_PRODUCT_COLUMNS)}, NULL::text AS terms
+# COPY cannot write a tsvector in binary, so rows pass through a stage where terms are plain text. A value that the stage compressed
+# would stay compressed in `products`, which keeps rows of this size as they are.
+_STAGE = f"""CREATE TEMPORARY TABLE stage WITH (toast_tuple_target = 4080) AS SELECT {", ".join(_PRODUCT_COLUMNS)}, NULL::text AS terms
                FROM products WITH NO DATA"""
 _FROM_STAGE = f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
                   SELECT {", ".join(_PRODUCT_COLUMNS)} FROM stage ORDER BY id"""

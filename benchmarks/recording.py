@@ -137,7 +137,7 @@ def as_transaction(
 
 def _texts_for_bytes(statement: Statement) -> str:
     """pgbench reads only text, in which bytes are twice as long; documents as text make the limit higher."""
-    sql = re.sub(r"convert_to\((.*), 'UTF8'\) AS doc", r"\1 AS doc", statement.sql, flags=re.DOTALL)
+    sql = re.sub(r"textsend\((.*)\) AS doc", r"\1 AS doc", statement.sql, flags=re.DOTALL)
     if sql == statement.sql and statement.rows and isinstance(statement.rows[0].get("doc"), bytes):
         sql = re.sub(r"\bdoc\b", "convert_from(doc, 'UTF8') AS doc", sql, count=1)
     return sql

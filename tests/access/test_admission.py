@@ -13,7 +13,7 @@ from stoa.access.apps import resume_app, suspend_app
 from stoa.access.credentials import keyed_hash, new_access_token, new_client_secret
 from stoa.access.grants import install, issue_token, revoke_all_tokens, revoke_token, uninstall
 from stoa.access.operator import Operator
-from stoa.access.queries import INSERT_TOKENS
+from stoa.access.queries import STORE_TOKEN
 from stoa.access.stores import resume_store, suspend_store
 from stoa.db.pool import Database
 from stoa.rest.call import Caller
@@ -166,7 +166,7 @@ async def test_an_expired_token_is_refused_the_moment_it_expires(
     while True:  # on a busy machine, a token may expire before it is used once
         token = new_access_token()
         digest = keyed_hash(secret_key(settings), token)
-        await INSERT_TOKENS.one(db, [digest], [tenant.secret.app_id], [None], [None], 0.3)
+        await STORE_TOKEN.one(db, digest, tenant.secret.app_id, None, None, 0.3)
         with suppress(ExpiredToken):
             await admission.caller(tenant.store, token)
             break

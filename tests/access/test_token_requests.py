@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 
 from stoa.access.admission import Admission
-from stoa.access.apps import create_app
+from stoa.access.apps import create_app, resume_app, suspend_app
 from stoa.access.credentials import is_access_token, new_client_id, new_client_secret
 from stoa.access.grants import install
 from stoa.access.oauth import routes
@@ -85,29 +85,65 @@ class CountingDatabase(Database):
         return await super().execute(sql, *args)
 
 
-async def round_trips(settings: Settings, auth: tuple[str, str], **form: str) -> tuple[int, int]:
+async def round_trips(settings: Settings, peer: str, auth: tuple[str, str], **form: str) -> tuple[int, int]:
     """The status of a token request, and the statements that it ran."""
     counting = CountingDatabase(settings.database_url)
     app = Starlette(routes=routes(counting, Admission(counting, settings), settings))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as oauth:
+    transport = httpx.ASGITransport(app, client=(peer, 40_000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as oauth:
         answer = await post(oauth, auth=auth, **form)
     await counting.close()
     return answer.status_code, counting.statements
 
 
-async def test_a_token_costs_two_round_trips_and_one_more_for_a_store(settings: Settings, tenant: Tenant) -> None:
+async def test_a_token_costs_one_round_trip_and_two_more_for_a_store(
+    settings: Settings, peer: str, tenant: Tenant
+) -> None:
     resource = f"http://{tenant.handle}.localhost/api/v3/app"
-    assert await round_trips(settings, tenant.basic) == (200, 2)
-    assert await round_trips(settings, tenant.basic, resource=resource) == (200, 3)
+    assert await round_trips(settings, peer, tenant.basic) == (200, 1)
+    assert await round_trips(settings, peer, tenant.basic, scope="orders:read") == (200, 2)
+    assert await round_trips(settings, peer, tenant.basic, resource=resource) == (200, 3)
 
 
 async def test_a_failed_attempt_costs_the_same_for_a_known_and_an_unknown_client(
-    settings: Settings, tenant: Tenant
+    settings: Settings, peer: str, tenant: Tenant
 ) -> None:
     """Otherwise timing would reveal which clients exist, and on which stores they are installed."""
     resource = f"http://{tenant.handle}.localhost/api/v3/app"
     for client_id in (tenant.app, new_client_id()):
-        assert await round_trips(settings, (client_id, new_client_secret()), resource=resource) == (401, 2)
+        assert await round_trips(settings, peer, (client_id, new_client_secret()), resource=resource) == (401, 2)
+        assert await round_trips(settings, peer, (client_id, new_client_secret())) == (401, 2)
+
+
+async def test_after_a_failed_attempt_a_token_is_stored_only_once_guessing_was_ruled_out(
+    oauth: httpx.AsyncClient, settings: Settings, peer: str, tenant: Tenant
+) -> None:
+    await post(oauth, auth=(tenant.app, new_client_secret()))
+    assert await round_trips(settings, peer, tenant.basic) == (200, 2)
+
+
+async def tokens_of(operator: Operator, tenant: Tenant) -> int:
+    found = await operator.db.fetch("SELECT count(*) FROM tokens WHERE app_id = $1", tenant.secret.app_id)
+    return found[0][0]
+
+
+async def test_a_refused_request_stores_no_token(oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant) -> None:
+    await post(oauth, auth=tenant.basic, scope="customers:read")
+    await post(oauth, auth=tenant.basic, resource="http://unknown.test/api/v3/app")
+    await suspend_app(operator, tenant.app)
+    assert (await post(oauth, auth=tenant.basic)).status_code == 400
+    await resume_app(operator, tenant.app)
+    for _ in range(10):
+        await post(oauth, auth=(tenant.app, new_client_secret()))
+    assert (await post(oauth, auth=tenant.basic)).status_code == 429
+    assert await tokens_of(operator, tenant) == 0
+
+
+async def test_each_token_is_stored_once(oauth: httpx.AsyncClient, operator: Operator, tenant: Tenant) -> None:
+    await token_of(oauth, tenant)
+    assert await tokens_of(operator, tenant) == 1
+    await post(oauth, auth=tenant.basic, scope="orders:read")
+    assert await tokens_of(operator, tenant) == 2
 
 
 # --- scope ---------------------------------------------------------------------------------------------------------

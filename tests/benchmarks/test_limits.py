@@ -25,7 +25,7 @@ def test_the_limit_of_a_listing_is_not_lowered_by_quoting_of_arrays() -> None:
     assert listing.limit is not None
     assert listing.limit.text.count("string_agg(doc, ',')") == 1
     assert "array_agg(doc" not in listing.limit.text
-    assert "convert_to" not in listing.limit.text
+    assert "textsend" not in listing.limit.text
 
 
 def test_a_target_is_met_from_its_minimum_and_shows_its_aim() -> None:

@@ -111,7 +111,7 @@ NOTES = ListOf(
 )
 GET = Query(
     Row,
-    f"SELECT convert_to({DOC}, 'UTF8') AS doc, version FROM notes WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL",
+    f"SELECT textsend({DOC}) AS doc, version FROM notes WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL",
 )
 LOCK = Query(Row, GET.sql + " FOR UPDATE")
 TAKEN = Query(int, "SELECT id FROM notes WHERE store_id = $1 AND title = $2 AND deleted_at IS NULL")

@@ -115,12 +115,18 @@ async def authenticate(
     audiences: Audiences = NOBODY,
     url_store: StoreAddress = NO_STORE,
     resource_store: StoreAddress = NO_STORE,
+    token_hash: bytes | None = None,
+    token_seconds: float = 0,
 ) -> tuple[int, Client]:
-    """The id of the authenticated app, with everything read about it in one round trip, on no node but the coordinator."""
+    """The id of the authenticated app, with everything read about it in one round trip, on no node but the coordinator.
+
+    A token for every store, of which the hash is given, is stored with it if the secret is right and no store is named.
+    """
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
     attempt = Attempt(client_id, address_of(peer))
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
-    client = await CLIENT.one(db, client_id, *stores, attempt.subjects)
+    digests = [] if token_hash is None or given.assertion else keyed_hashes(keys, given.client_secret)
+    client = await CLIENT.one(db, client_id, *stores, attempt.subjects, digests, token_hash, token_seconds)
     refuse_guessing(client)
     try:
         if given.assertion is None:

@@ -1,8 +1,8 @@
 """Credentials: generating, recognizing, hashing and comparing them."""
 
 import hmac
+import os
 import re
-import secrets
 import string
 import zlib
 
@@ -14,6 +14,8 @@ ACCESS_TOKEN = "stoa_at_"  # noqa: S105
 DEPLOY_TOKEN = "stoa_dt_"  # noqa: S105
 
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# The first 248 of the 256 byte values map to the alphabet evenly; the others are dropped.
+_OF_BYTES, _DROPPED = bytes(ord(_ALPHABET[value % 62]) for value in range(256)), bytes(range(248, 256))
 _RANDOM_LENGTH = 43  # the fewest base-62 digits that hold 256 bits
 _CHECKSUM_LENGTH = 6
 _CLIENT_ID_SHAPE = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
@@ -21,19 +23,27 @@ _CLIENT_ID_SHAPE = re.compile(r"[A-Za-z0-9_]{1,64}", re.ASCII)
 
 def new_client_id() -> str:
     """A public identifier for an app."""
-    return CLIENT_ID + _text(secrets.randbits(95), 16)
+    return CLIENT_ID + _random(16)
 
 
 def new_client_secret() -> str:
-    return _with_checksum(CLIENT_SECRET + _text(secrets.randbits(256), _RANDOM_LENGTH))
+    return _with_checksum(CLIENT_SECRET + _random(_RANDOM_LENGTH))
 
 
 def new_access_token() -> str:
-    return _with_checksum(ACCESS_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
+    return _with_checksum(ACCESS_TOKEN + _random(_RANDOM_LENGTH))
 
 
 def new_deploy_token() -> str:
-    return _with_checksum(DEPLOY_TOKEN + _text(secrets.randbits(256), _RANDOM_LENGTH))
+    return _with_checksum(DEPLOY_TOKEN + _random(_RANDOM_LENGTH))
+
+
+def _random(length: int) -> str:
+    """Random digits in base 62."""
+    digits = b""
+    while len(digits) < length:
+        digits += os.urandom(length + 8).translate(_OF_BYTES, _DROPPED)
+    return digits[:length].decode()
 
 
 def _text(number: int, length: int) -> str:

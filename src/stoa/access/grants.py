@@ -36,7 +36,7 @@ from stoa.access.operator_queries import (
     REVOKE_TOKENS_OF_APP,
     UNINSTALL,
 )
-from stoa.access.queries import NewToken, store_tokens
+from stoa.access.queries import STORE_TOKEN
 from stoa.access.rules import expanded, listed
 from stoa.db.query import Executor
 from stoa.events.outbox import Actor, Event, emit
@@ -131,8 +131,8 @@ async def issue_token(
         requested = None if scopes is None else known_scopes(scopes)
         _check_covered(requested or [], granted)
         digest = keyed_hash(by.key, token)
-        new = NewToken(digest, found.id, store_id, requested)
-        expires_at = await store_tokens(db, [new], lifetime_s or by.settings.token_seconds)
+        seconds = lifetime_s or by.settings.token_seconds
+        expires_at = await STORE_TOKEN.one(db, digest, found.id, store_id, requested, seconds)
         scope = " ".join(listed(requested, granted))
         detail = {"token_hint": hint(token), "scope": scope}
         await _record_token(by, db, store_id, "token.issued", f"app:{found.id}", **detail)

@@ -1,7 +1,7 @@
 """The OAuth endpoints: issue (RFC 6749), revoke (RFC 7009) and introspect (RFC 7662) access tokens."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -20,7 +20,7 @@ from stoa.access.addresses import (
     named_by_path,
     named_by_resource,
 )
-from stoa.access.authentication import Audiences, authenticate, read_credentials
+from stoa.access.authentication import NOBODY, Audiences, authenticate, read_credentials
 from stoa.access.contract import (
     InvalidRequest,
     InvalidScope,
@@ -36,11 +36,10 @@ from stoa.access.queries import (
     INTROSPECT,
     REVOKE_OWN_TOKEN,
     STORE_GRANT,
+    STORE_TOKEN,
     TOKEN_OWNER,
     Client,
-    NewToken,
     StoreGrant,
-    store_tokens,
 )
 from stoa.access.rules import expanded, listed, ordered
 from stoa.db.errors import Unavailable, cause
@@ -48,7 +47,6 @@ from stoa.db.pool import Database
 from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.rest.body import read_body
-from stoa.rest.coalescing import Coalescer
 from stoa.rest.dispatch import PREFIX
 from stoa.rest.problems import Refusal
 from stoa.rest.request import Access
@@ -56,7 +54,6 @@ from stoa.settings import Settings, secret_key
 
 _MOST_BYTES = 16 * 1024
 _MOST_FIELDS = 50
-_MOST_TOGETHER = 100  # tokens that are stored at once
 _FORM = "application/x-www-form-urlencoded"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 SAFE = {
@@ -94,12 +91,6 @@ class TokenEndpoints:
         self._shards = shards
         self._settings = settings
         self._key = secret_key(settings)
-        self._issued: Coalescer[None, NewToken, None] = Coalescer(self._store, max_items=_MOST_TOGETHER)
-
-    async def _store(self, _: None, issued: Sequence[NewToken]) -> Sequence[None]:
-        """Store tokens in one transaction."""
-        await store_tokens(self._db, issued, self._settings.token_seconds)
-        return [None] * len(issued)
 
     def responding(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Wrap a handler: it gets a form and returns JSON, and its refusals become the errors of RFC 6749."""
@@ -129,24 +120,28 @@ class TokenEndpoints:
         if form["grant_type"] != "client_credentials":
             raise UnsupportedGrantType("Send grant_type=client_credentials.")
         url_store, resource_store = self._stores(request, form)
+        token, lifetime = new_access_token(), self._settings.token_seconds
+        digest = keyed_hash(self._key, token)
+        limited = "scope" in form or "resource" in form or "handle" in request.path_params
         app_id, client = await authenticate(
             self._db,
             self._key,
             read_credentials(request.headers.get("authorization"), form),
             peer=peer_of(request),
             request_id=request_id,
-            audiences=self._audiences(request),
+            audiences=self._audiences(request, form),
             url_store=url_store,
             resource_store=resource_store,
+            token_hash=None if limited else digest,
+            token_seconds=lifetime,
         )
         if client.app_status != "active":
             raise UnauthorizedClient("The app is suspended.")
         store_id, resource = self._target(request, form, client)
         granted = await self._granted(client, app_id, store_id)
         requested = _requested(form, granted)
-        token = new_access_token()
-        lifetime = self._settings.token_seconds
-        await self._issued.submit(None, NewToken(keyed_hash(self._key, token), app_id, store_id, requested))
+        if client.token_expires_at is None:
+            await STORE_TOKEN.one(self._db, digest, app_id, store_id, requested, lifetime)
         response: dict[str, Any] = {
             "access_token": token,
             "token_type": "Bearer",
@@ -238,7 +233,9 @@ class TokenEndpoints:
     def _urls(self, request: Request) -> ServiceUrls:
         return ServiceUrls(request.url.scheme, request.headers.get("host", ""), self._settings.public_url)
 
-    def _audiences(self, request: Request) -> Audiences:
+    def _audiences(self, request: Request, form: Mapping[str, str]) -> Audiences:
+        if "client_assertion" not in form:  # only an assertion names one
+            return NOBODY
         urls = self._urls(request)
         store = urls.resource(request.path_params.get("handle")).removesuffix(PREFIX)
         return Audiences((urls.service, f"{urls.service}/oauth/token"), f"{store}/oauth/token")
@@ -255,7 +252,7 @@ class TokenEndpoints:
             given,
             peer=peer_of(request),
             request_id=request_id,
-            audiences=self._audiences(request),
+            audiences=self._audiences(request, form),
         )
         token = form["token"]
         return app_id, keyed_hashes(self._key, token) if is_access_token(token) else None
@@ -271,7 +268,7 @@ async def _read_form(request: Request) -> dict[str, str]:
     """The request's parameters, each at most once; an empty one counts as absent (RFC 6749, 3.2)."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise InvalidRequest(f"Send the parameters as {_FORM}.")
-    if request.url.query:
+    if request.scope["query_string"]:
         raise InvalidRequest("Send the parameters in the body, not in the URL: URLs end up in logs.")
     try:
         raw = await read_body(request.receive, dict(request.headers.raw), most=_MOST_BYTES)

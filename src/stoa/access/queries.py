@@ -1,12 +1,11 @@
 """SQL of access control: what requests and the token endpoints look up before a store is known."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from stoa.db.fan_out import FanOut, in_order
-from stoa.db.query import Command, Executor, Query
+from stoa.db.query import Command, Query
 from stoa.rest.call import Store
 
 _ADDRESS = "it finds the store that a URL names"
@@ -117,6 +116,7 @@ class Client(msgspec.Struct):
     store_status: str | None
     failures: list[int]
     seconds_left: list[float]
+    token_expires_at: datetime | None  # set if the token is stored
 
 
 _FAILED_ATTEMPTS = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.index) AS failures,
@@ -125,7 +125,9 @@ _FAILED_ATTEMPTS = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.i
          FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, index)
               LEFT JOIN failed_attempts f
               ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds'"""
-# An unknown client costs the same lookups as a known one, so that timing does not reveal which it is.
+# An unknown client costs the same lookups as a known one, so that timing does not reveal which it is. A token for every store is
+# stored here, so that it costs one round trip, unless attempts have failed: then a right secret must look like a wrong one until
+# `refuse_guessing` has decided. The response depends on the comparison in constant time, never on this one of two digests.
 CLIENT = Query(
     Client,
     f"""WITH named AS MATERIALIZED (
@@ -135,16 +137,21 @@ CLIENT = Query(
                            (SELECT store_id FROM store_hosts WHERE host = $5)) AS resource_store_id),
        attempts AS MATERIALIZED (
            {_FAILED_ATTEMPTS.replace("$1", "$6")})
-       SELECT a.id AS app_id, a.status AS app_status, a.scopes,
-              ARRAY(SELECT k.secret_hash FROM app_secrets k
-                     WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
-              ARRAY(SELECT json_build_array(k.kid, k.algorithm, k.jwk)::text FROM app_keys k
-                     WHERE k.app_id = coalesce(a.id, 0)) AS keys,
-              named.url_store_id, named.resource_store_id, s.status AS store_status,
-              attempts.failures, attempts.seconds_left
-         FROM named CROSS JOIN attempts
-              LEFT JOIN apps a ON a.client_id = $1
-              LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)""",
+       SELECT client.*,
+              CASE WHEN secrets && $7::bytea[] AND app_status = 'active' AND failures = '{{0,0,0}}'
+                    AND url_store_id IS NULL AND resource_store_id IS NULL
+                   THEN store_token($8, app_id, NULL, NULL, $9) END AS token_expires_at
+         FROM (SELECT a.id AS app_id, a.status AS app_status, a.scopes,
+                      ARRAY(SELECT k.secret_hash FROM app_secrets k
+                             WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
+                      ARRAY(SELECT json_build_array(k.kid, k.algorithm, k.jwk)::text FROM app_keys k
+                             WHERE k.app_id = coalesce(a.id, 0)) AS keys,
+                      named.url_store_id, named.resource_store_id, s.status AS store_status,
+                      attempts.failures, attempts.seconds_left
+                 FROM named CROSS JOIN attempts
+                      LEFT JOIN apps a ON a.client_id = $1
+                      LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)
+               OFFSET 0) client""",
     unbound=_CLIENT,
 )
 
@@ -185,34 +192,7 @@ COUNT_FAILURE = Query(
 )
 
 
-class NewToken(msgspec.Struct, frozen=True):
-    """A token that is about to be stored; without scopes, it has every granted one."""
-
-    token_hash: bytes
-    app_id: int
-    store_id: int | None
-    scopes: list[str] | None
-
-    def columns(self) -> tuple[bytes, int, int | None, str | None]:
-        return self.token_hash, self.app_id, self.store_id, None if self.scopes is None else " ".join(self.scopes)
-
-
-# Tokens that are issued at the same moment are stored, and written to disk, together. Scopes contain no space.
-INSERT_TOKENS = Query(
-    datetime,
-    """INSERT INTO tokens (token_hash, app_id, store_id, scopes, expires_at)
-       SELECT token_hash, app_id, store_id, string_to_array(scopes, ' '), now() + make_interval(secs => $5)
-         FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[]) AS issued (token_hash, app_id, store_id, scopes)
-       RETURNING expires_at""",
-    unbound=_CLIENT,
-)
-
-
-async def store_tokens(db: Executor, tokens: Sequence[NewToken], lifetime_s: float) -> datetime:
-    """Store tokens, which all expire at the returned moment."""
-    columns = (list(column) for column in zip(*(token.columns() for token in tokens), strict=True))
-    return await INSERT_TOKENS.one(db, *columns, lifetime_s)
-
+STORE_TOKEN = Query(datetime, "SELECT store_token($1, $2, $3, $4, $5) AS expires_at", unbound=_CLIENT)
 
 REVOKE_OWN_TOKEN = Command(
     "UPDATE tokens SET revoked_at = now() WHERE token_hash = ANY ($1::bytea[]) AND app_id = $2 AND revoked_at IS NULL",

@@ -20,8 +20,9 @@ def listed(requested: Collection[str] | None, granted: Collection[str]) -> list[
     """The scopes in force, in documentation order and without a `read` that only a `write` implies."""
     effective = in_force(requested, granted)
     explicit = granted if requested is None else requested
-    implied = {scope for scope in effective if _write_of(scope) in effective} - set(explicit)
-    return [scope for scope in SCOPES if scope in effective - implied]
+    return [
+        scope for scope in SCOPES if scope in effective and (scope in explicit or _write_of(scope) not in effective)
+    ]
 
 
 def _write_of(scope: str) -> str:

@@ -54,7 +54,7 @@ LISTING = Listing(
 
 GET = Query(
     Document,
-    """SELECT convert_to('{"id":' || id || customer_head(head, edition) || shown || tail, 'UTF8') AS doc, version
+    """SELECT textsend('{"id":' || id || customer_head(head, edition) || shown || tail) AS doc, version
          FROM customers WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
 

@@ -44,9 +44,9 @@ class Levels(msgspec.Struct):
 # The levels of each variant at the locations that hold units of it, and at the default location.
 LEVELS_OF = Query(
     Levels,
-    """SELECT t.id AS variant_id, convert_to(string_agg('{"code":"' || t.code || '","on_hand":' || t.on_hand
+    """SELECT t.id AS variant_id, textsend(string_agg('{"code":"' || t.code || '","on_hand":' || t.on_hand
               || ',"reserved":' || t.reserved || ',"available":' || t.on_hand - t.reserved || '}',
-              ',' ORDER BY coalesce(l.priority, 0), t.code), 'UTF8') AS docs
+              ',' ORDER BY coalesce(l.priority, 0), t.code)) AS docs
          FROM (SELECT id, 'default' AS code, on_hand - other_on_hand AS on_hand, reserved - other_reserved AS reserved
                  FROM variants WHERE store_id = $1 AND id = ANY($2::bigint[]) AND deleted_at IS NULL
                 UNION ALL

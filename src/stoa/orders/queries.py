@@ -11,8 +11,10 @@ from stoa.orders.allocation import Level
 
 _TERMS = "terms @@ ({}::text)::tsquery"
 _COMPARED = "comparable_terms(terms) @@ ({}::text)::tsquery"
-_DOCUMENT = """'{"id":' || id || order_purchase(head, lines, edition) || ',"line_items":' || order_items(lines, edition)
-    || order_person(person, edition) || tail"""
+# Each || copies both of its sides. In this order, the copies take two thirds of the memory, so that PostgreSQL allocates less for
+# each row.
+_DOCUMENT = """('{"id":' || id || order_purchase(head, lines, edition)) || ((',"line_items":' || order_items(lines, edition))
+    || (order_person(person, edition) || tail))"""
 
 _HOLDING = "('pending', 'processing', 'on_hold')"
 # The default location holds the units that no other location holds, of nearly all orders: it is looked up for each order, and
@@ -126,7 +128,7 @@ DUPLICATES = Listing(
 
 GET = Query(
     Document,
-    f"SELECT convert_to({_DOCUMENT}, 'UTF8') AS doc, version FROM orders WHERE store_id = $1 AND id = $2",
+    f"SELECT textsend({_DOCUMENT}) AS doc, version FROM orders WHERE store_id = $1 AND id = $2",
 )
 EXISTS = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2")
 
@@ -295,7 +297,7 @@ class Offer(msgspec.Struct):
 OFFERS = Query(
     Offer,
     """SELECT id, product_id, sku, name, price, available, unlimited, elsewhere, head,
-              convert_to(product_head, 'UTF8') AS product_head
+              textsend(product_head) AS product_head
          FROM order_offers($1, $2::bigint[], $3::text[])""",
 )
 
@@ -337,7 +339,7 @@ ADD_COMMENT = Query(
             INSERT INTO order_comments (store_id, order_id, type, visibility, body, author, changes, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, '{{}}', clock_timestamp())
             RETURNING id, order_id, type, visibility, body, author, changes, created_at)
-        SELECT id, convert_to({_COMMENT}, 'UTF8') AS doc FROM added""",
+        SELECT id, textsend({_COMMENT}) AS doc FROM added""",
 )
 # An erasure of the order's customer waits until the comment is committed.
 LOCK_SHARED = Query(int, "SELECT id FROM orders WHERE store_id = $1 AND id = $2 FOR SHARE")

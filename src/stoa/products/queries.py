@@ -132,7 +132,7 @@ LISTING = Listing(
 
 GET = Query(
     Document,
-    f"""SELECT convert_to({_PRODUCT}, 'UTF8') AS doc, version
+    f"""SELECT textsend({_PRODUCT}) AS doc, version
           FROM products p WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL""",
 )
 
@@ -160,7 +160,7 @@ class Members(msgspec.Struct):
 
 VARIANTS_OF = Query(
     Members,
-    f"""SELECT product_id, convert_to(string_agg({_VARIANT}, ',' ORDER BY position, id), 'UTF8') AS docs
+    f"""SELECT product_id, textsend(string_agg({_VARIANT}, ',' ORDER BY position, id)) AS docs
           FROM variants WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
          GROUP BY product_id""",
 )
@@ -168,8 +168,8 @@ VARIANTS_OF = Query(
 LEVELS_OF = Query(
     Members,
     """SELECT product_id,
-              convert_to(string_agg('{"variant_id":' || id || ',"sku":' || coalesce(to_json(sku)::text, 'null')
-                         || stock_tail(on_hand, reserved) || '}', ',' ORDER BY position, id), 'UTF8') AS docs
+              textsend(string_agg('{"variant_id":' || id || ',"sku":' || coalesce(to_json(sku)::text, 'null')
+                         || stock_tail(on_hand, reserved) || '}', ',' ORDER BY position, id)) AS docs
          FROM variants WHERE store_id = $1 AND product_id = ANY($2::bigint[]) AND deleted_at IS NULL
         GROUP BY product_id""",
 )
@@ -248,7 +248,7 @@ VARIANT_LISTING = Listing(
 
 GET_VARIANT = Query(
     Document,
-    f"""SELECT convert_to({_VARIANT}, 'UTF8') AS doc, version FROM variants
+    f"""SELECT textsend({_VARIANT}) AS doc, version FROM variants
          WHERE store_id = $1 AND product_id = $2 AND id = $3 AND deleted_at IS NULL""",
 )
 EXISTS = Query(int, "SELECT id FROM products WHERE store_id = $1 AND id = $2 AND deleted_at IS NULL")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, ip_address, ip_network
 
 from stoa.rest.problems import HeadersTooLarge, InvalidToken, MalformedRequest, MissingToken, UrlTooLong
@@ -54,6 +55,7 @@ def trust_proxies(scope: Scope, proxies: int) -> None:
         scope["scheme"] = scheme
 
 
+@lru_cache(maxsize=4096)
 def address_of(host: str) -> str:
     """The address by which a client is counted; an IPv6 client usually has a whole /64."""
     try:

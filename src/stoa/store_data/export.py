@@ -30,7 +30,7 @@ class Document(msgspec.Struct):
 def _documents(table: str, expression: str, condition: str = "") -> Query[Document]:
     return Query(
         Document,
-        f"""SELECT id, convert_to({expression}, 'UTF8') AS doc FROM {table}
+        f"""SELECT id, textsend({expression}) AS doc FROM {table}
              WHERE store_id = $1 AND id > $2 {condition} ORDER BY id LIMIT $3""",
     )
 

@@ -174,7 +174,7 @@ class Fed(msgspec.Struct):
 
 FEED = Query(
     Fed,
-    f"""SELECT sequence, convert_to({_DOC}, 'UTF8') AS doc FROM delivery_log
+    f"""SELECT sequence, textsend({_DOC}) AS doc FROM delivery_log
          WHERE {_OF_ONE} AND sequence > $3 ORDER BY sequence LIMIT $4""",
 )
 
