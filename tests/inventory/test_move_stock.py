@@ -92,7 +92,7 @@ async def test_a_movement_with_a_key_happens_once(shelves: Shelves, other_shop: 
 async def test_no_more_than_the_reserved_stock_can_be_released(shelves: Shelves) -> None:
     with pytest.raises(PostgresError) as caught:
         await move(shelves, of_order("LAMP", "release", reserved=-1))
-    assert violates(caught.value, "variants_stock_check")
+    assert violates(caught.value, "variants_check")
 
 
 async def test_reserved_stock_of_a_deleted_variant_can_be_released_but_not_reserved_again(shelves: Shelves) -> None:

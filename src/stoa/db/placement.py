@@ -57,7 +57,7 @@ PREPARE = (
 
 # Functions that set a lock timeout, which holds only on the node where they run: they run on the node of their store. They take
 # no ids, because a sequence gives other ids there.
-DELEGATED = ("claim_key", "keep_responses")
+DELEGATED = ("claim_key", "keep_response", "keep_responses")
 _DELEGATED_SIGNATURES = Query(
     str,
     """SELECT oid::regprocedure::text FROM pg_proc

@@ -33,6 +33,7 @@ class StoredResponse(msgspec.Struct):
     status: int | None
     headers: str | None
     body: bytes | None
+    event_id: str | None = None  # of the event whose data the body repeats
 
 
 class Claim(msgspec.Struct):
@@ -50,9 +51,10 @@ class RepeatedEvent(msgspec.Struct):
 CLAIM = Query(Claim, "SELECT claimed, fingerprint, status, headers, body FROM claim_key($1, $2, $3, $4)")
 LOOK = Query(
     StoredResponse,
-    """SELECT app_id, key, fingerprint, status, headers, body FROM idempotency_keys
+    """SELECT app_id, key, fingerprint, status, headers, body, event_id FROM idempotency_keys
         WHERE store_id = $1 AND app_id = $2 AND key = $3""",
 )
+BODY_OF_EVENT = Query(bytes, "SELECT event_response(data) FROM events WHERE store_id = $1 AND id = $2")
 # A large response refers to the event whose data it repeats; its body is stored only if there is no such event.
 REMEMBER = Command(
     """UPDATE idempotency_keys
@@ -97,9 +99,11 @@ class KeyInUse(msgspec.Struct):
 
 
 STORED = Query(
-    StoredResponse, "SELECT app_id, key, fingerprint, status, headers, body FROM stored_responses($1, $2::json)"
+    StoredResponse,
+    "SELECT app_id, key, fingerprint, status, headers, body, NULL AS event_id FROM stored_responses($1, $2::json)",
 )
-KEEP = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json, $3::bytea[])")
+KEEP = Query(bool, "SELECT keep_response($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
+KEEP_ALL = Query(KeyInUse, "SELECT app_id, key, in_flight FROM keep_responses($1, $2::json, $3::bytea[])")
 # Waits for the lock that a claim needs on the table, but for no row: no app has the number 0.
 LOCK_TABLE = Command("DELETE FROM idempotency_keys WHERE store_id = $1 AND app_id = 0 AND key = ''")
 FORGET_OLD = Command(
@@ -148,8 +152,15 @@ async def claim(
 
 async def find_response(db: Executor, store_id: int, app_id: int, key: str, fingerprint: bytes) -> Response | None:
     """The response that is stored under a key, without claiming the key."""
-    stored = await LOOK.maybe(db, store_id, app_id, key)
+    stored = await _look(db, store_id, app_id, key)
     return _replayed(stored, fingerprint) if stored else None
+
+
+async def _look(db: Executor, store_id: int, app_id: int, key: str) -> StoredResponse | None:
+    stored = await LOOK.maybe(db, store_id, app_id, key)
+    if stored is not None and stored.event_id is not None:
+        stored.body = await BODY_OF_EVENT.maybe(db, store_id, stored.event_id)
+    return stored
 
 
 def _replayed(stored: StoredResponse, fingerprint: bytes) -> Response:
@@ -184,11 +195,15 @@ async def remember(
     db: Executor, store_id: int, app_id: int, key: str, response: Response, subject: Subject | None = None
 ) -> None:
     """Store the response with the work; only successes get here. `subject` is the person whose erasure must find it."""
-    headers, body, event_id = _text(response.headers), response.body, None
-    if len(body) >= LARGE_BYTES:
-        event_id = (await EVENT_OF_RESPONSE.one(db, store_id, body)).id
-    stored = None if event_id else body
-    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, stored, *_columns(subject), event_id)
+    headers, (body, event_id) = _text(response.headers), await _body(db, store_id, response)
+    await REMEMBER.run(db, store_id, app_id, key, response.status, headers, body, *_columns(subject), event_id)
+
+
+async def _body(db: Executor, store_id: int, response: Response) -> tuple[bytes | None, str | None]:
+    """What is stored of the body of a response: the body itself, or the id of the event whose data it repeats."""
+    large = len(response.body) >= LARGE_BYTES
+    event_id = (await EVENT_OF_RESPONSE.one(db, store_id, response.body)).id if large else None
+    return (None if event_id else response.body), event_id
 
 
 def _columns(subject: Subject | None) -> tuple[str | None, int | None]:
@@ -202,9 +217,12 @@ def _text(headers: Headers) -> str:
 async def stored_responses(
     db: Executor, store_id: int, keys: Sequence[tuple[int, str]]
 ) -> dict[tuple[int, str] | None, StoredResponse]:
-    """The responses that are stored under several keys of apps; claims nothing."""
+    """The responses that are stored under keys of apps; claims nothing."""
     if not keys:
         return {}
+    if len(keys) == 1:
+        stored = await _look(db, store_id, *keys[0])
+        return {} if stored is None else {keys[0]: stored}
     found = await STORED.all(db, store_id, json_rows([WantedKey(*key) for key in keys]))
     return {(each.app_id, each.key): each for each in found}
 
@@ -220,7 +238,9 @@ class NewResponse(msgspec.Struct, frozen=True):
 
 
 async def keep_responses(db: Executor, store_id: int, new: Sequence[NewResponse]) -> list[KeyInUse]:
-    """Store the responses of several writes at the end of their transaction; returns the keys that others use."""
+    """Store the responses of writes at the end of their transaction; returns the keys that others use."""
+    if len(new) == 1:
+        return await _keep_response(db, store_id, new[0])
     rows = [
         KeptResponse(
             each.app_id,
@@ -234,7 +254,20 @@ async def keep_responses(db: Executor, store_id: int, new: Sequence[NewResponse]
         )
         for place, each in enumerate(new, start=1)
     ]
-    return await KEEP.all(db, store_id, json_rows(rows), [each.response.body for each in new])
+    return await KEEP_ALL.all(db, store_id, json_rows(rows), [each.response.body for each in new])
+
+
+async def _keep_response(db: Executor, store_id: int, new: NewResponse) -> list[KeyInUse]:
+    response, (body, event_id) = new.response, await _body(db, store_id, new.response)
+    row = (response.status, _text(response.headers), body, event_id, *_columns(new.subject))
+    try:
+        if await KEEP.one(db, store_id, new.app_id, new.key, new.fingerprint, *row):
+            return []
+    except PostgresError as error:
+        if sqlstate(error) != LOCK_TIMEOUT:
+            raise
+        return [KeyInUse(new.app_id, new.key, in_flight=True)]
+    return [KeyInUse(new.app_id, new.key, in_flight=False)]
 
 
 def encrypted(response: Response, encryption: Encryption, store_id: int, app_id: int, key: str) -> Response:

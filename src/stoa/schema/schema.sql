@@ -394,9 +394,7 @@ CREATE TABLE customers (
     terms         tsvector NOT NULL,
     edition       smallint DEFAULT 1 NOT NULL,
     CONSTRAINT customers_pkey PRIMARY KEY (store_id, id),
-    CONSTRAINT customers_consent_check CHECK ((email_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text])) AND (sms_consent = ANY (ARRAY['subscribed'::text, 'unsubscribed'::text, 'pending'::text]))),
-    CONSTRAINT customers_erased_check CHECK ((status = 'erased'::text) = (deleted_at IS NOT NULL)),
-    CONSTRAINT customers_status_check CHECK (status = ANY (ARRAY['active'::text, 'disabled'::text, 'erased'::text]))
+    CONSTRAINT customers_check CHECK (valid_customer(status, deleted_at, email_consent, sms_consent))
 ) WITH (fillfactor = 90, toast_tuple_target = 4080);
 ALTER TABLE customers
     ALTER COLUMN store_id SET (n_distinct = 1),
@@ -590,13 +588,7 @@ CREATE TABLE idempotency_keys (
     created_at   timestamptz DEFAULT now() NOT NULL,
     event_id     text,
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (store_id, app_id, key),
-    CONSTRAINT idempotency_keys_subject_check CHECK (
-CASE subject_type
-    WHEN 'customer'::text THEN subject_id IS NOT NULL
-    WHEN 'order'::text THEN subject_id IS NOT NULL
-    WHEN 'contact'::text THEN subject_id IS NULL
-    ELSE subject_type IS NULL AND subject_id IS NULL
-END)
+    CONSTRAINT idempotency_keys_check CHECK (valid_idempotency_key(subject_type, subject_id))
 ) WITH (toast_tuple_target = 4080);
 ALTER TABLE idempotency_keys
     ALTER COLUMN store_id SET (n_distinct = 1),
@@ -879,8 +871,7 @@ CREATE TABLE order_comments (
     created_at timestamptz NOT NULL,
     CONSTRAINT order_comments_pkey PRIMARY KEY (store_id, order_id, id),
     CONSTRAINT order_comments_order_fkey FOREIGN KEY (store_id, order_id) REFERENCES orders(store_id, id) ON DELETE CASCADE,
-    CONSTRAINT order_comments_type_check CHECK (type = ANY (ARRAY['comment'::text, 'status_change'::text, 'edit'::text, 'system'::text])),
-    CONSTRAINT order_comments_visibility_check CHECK (visibility = ANY (ARRAY['internal'::text, 'customer'::text]))
+    CONSTRAINT order_comments_check CHECK (valid_order_comment(type, visibility))
 );
 ALTER TABLE order_comments
     ALTER COLUMN store_id SET (n_distinct = 1),
@@ -916,7 +907,7 @@ CREATE TABLE order_lines (
     returned_quantity  integer NOT NULL,
     CONSTRAINT order_lines_pkey PRIMARY KEY (store_id, order_id, id),
     CONSTRAINT order_lines_order_fkey FOREIGN KEY (store_id, order_id) REFERENCES orders(store_id, id) ON DELETE CASCADE,
-    CONSTRAINT order_lines_quantity_check CHECK (quantity > 0 AND fulfilled_quantity >= 0 AND fulfilled_quantity <= quantity AND returned_quantity >= 0 AND returned_quantity <= fulfilled_quantity)
+    CONSTRAINT order_lines_check CHECK (valid_order_line(quantity, fulfilled_quantity, returned_quantity))
 );
 ALTER TABLE order_lines
     ALTER COLUMN store_id SET (n_distinct = 1);
@@ -964,11 +955,7 @@ CREATE TABLE orders (
     CONSTRAINT orders_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT orders_number_key UNIQUE (store_id, number),
     CONSTRAINT orders_customer_fkey FOREIGN KEY (store_id, customer_id) REFERENCES customers(store_id, id),
-    CONSTRAINT orders_fulfillment_status_check CHECK (fulfillment_status = ANY (ARRAY['unfulfilled'::text, 'partially_fulfilled'::text, 'fulfilled'::text, 'returned'::text])),
-    CONSTRAINT orders_payment_status_check CHECK (payment_status = ANY (ARRAY['unpaid'::text, 'authorized'::text, 'partially_paid'::text, 'paid'::text, 'overpaid'::text, 'failed'::text, 'voided'::text, 'partially_refunded'::text, 'refunded'::text])),
-    CONSTRAINT orders_status_check CHECK (status = ANY (ARRAY['draft'::text, 'pending'::text, 'processing'::text, 'on_hold'::text, 'shipped'::text, 'delivered'::text, 'completed'::text, 'cancelled'::text, 'returned'::text])),
-    CONSTRAINT orders_suspected_check CHECK (suspected_duplicates >= 0),
-    CONSTRAINT orders_total_check CHECK (total >= 0)
+    CONSTRAINT orders_check CHECK (valid_order(status, payment_status, fulfillment_status, total, suspected_duplicates))
 ) WITH (fillfactor = 80, toast_tuple_target = 4080);
 ALTER TABLE orders
     ALTER COLUMN store_id SET (n_distinct = 1),
@@ -1100,8 +1087,7 @@ CASE
 END) || times_tail(created_at, updated_at, version)) || ',"deleted_at":null}'::text)) STORED,
     edition     smallint DEFAULT 1 NOT NULL,
     CONSTRAINT products_pkey PRIMARY KEY (store_id, id),
-    CONSTRAINT products_price_check CHECK (price >= 0),
-    CONSTRAINT products_status_check CHECK (status = ANY (ARRAY['active'::text, 'draft'::text, 'archived'::text]))
+    CONSTRAINT products_check CHECK (valid_product(status, price))
 ) WITH (fillfactor = 90, toast_tuple_target = 4080, autovacuum_analyze_scale_factor = 0.5);
 ALTER TABLE products
     ALTER COLUMN store_id SET (n_distinct = 1),
@@ -1347,8 +1333,7 @@ CREATE TABLE stock_movements (
     created_at     timestamptz DEFAULT now() NOT NULL,
     CONSTRAINT stock_movements_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT stock_movements_variant_fkey FOREIGN KEY (store_id, variant_id) REFERENCES variants(store_id, id) ON DELETE CASCADE,
-    CONSTRAINT stock_movements_kind_check CHECK (kind = ANY (ARRAY['set'::text, 'adjust'::text, 'transfer'::text, 'reserve'::text, 'release'::text, 'commit'::text, 'restock'::text, 'import'::text])),
-    CONSTRAINT stock_movements_reason_check CHECK (reason = ANY (ARRAY['restock'::text, 'correction'::text, 'stocktake'::text, 'damaged'::text, 'lost'::text, 'return'::text, 'sync'::text, 'order'::text, 'other'::text]))
+    CONSTRAINT stock_movements_check CHECK (valid_stock_movement(kind, reason))
 );
 ALTER TABLE stock_movements
     ALTER COLUMN store_id SET (n_distinct = 1);
@@ -1584,9 +1569,7 @@ CREATE TABLE variants (
     gtin                text,
     CONSTRAINT variants_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT variants_product_fkey FOREIGN KEY (store_id, product_id) REFERENCES products(store_id, id) ON DELETE CASCADE,
-    CONSTRAINT variants_other_stock_check CHECK (other_reserved >= 0 AND other_reserved <= other_on_hand),
-    CONSTRAINT variants_price_check CHECK (price >= 0),
-    CONSTRAINT variants_stock_check CHECK (reserved >= other_reserved AND ((reserved - other_reserved) <= (on_hand - other_on_hand) OR allow_backorder OR NOT track_inventory))
+    CONSTRAINT variants_check CHECK (valid_variant(price, on_hand, reserved, other_on_hand, other_reserved, allow_backorder, track_inventory))
 ) WITH (fillfactor = 85, toast_tuple_target = 4080, autovacuum_analyze_scale_factor = 0.5);
 ALTER TABLE variants
     ALTER COLUMN store_id SET (n_distinct = 1),
