@@ -56,7 +56,8 @@ _SESSIONS = (
 )
 _READING = """\
 CPU time for one request in ms, of the sessions of each server that serve requests: neither background work, nor vacuum, nor what
-these sessions do while nothing is asked. Of several rounds the cheapest counts, because what else runs can only add to it. Each
+these sessions do while nothing is asked, which is measured before each row. Of several rounds the cheapest counts, because what else
+runs can only add to it. What a request to one shard costs the others counts, too: they find stores that a worker does not know. Each
 shard is a PostgreSQL server with a store of its own, and the one server has as many stores. The service grows from 1 to 2 and 4
 shards. After each step every shard is asked in turn, as though it had a machine of its own, and the one server as well. *times* is the
 mean of these three comparisons; each of them varies by a tenth from run to run. *directory* is what a request costs there at most.
@@ -279,9 +280,9 @@ def compare(folder: Path, given: Load, rounds: int, workers: int, console: Conso
         for before, count in pairwise((0, *COUNTS)):
             asyncio.run(_grow(folder, urls, secret_key, many[1], STORES[before:count]))
             time.sleep(IDLE_S)
-            plain_idle, idle = _idle(plain.servers), _idle(sharded.servers)
-            both = Sides(plain, plain_idle, sharded, idle, given, rounds)
             for row, by_count in found.items():
+                plain_idle, idle = _idle(plain.servers), _idle(sharded.servers)
+                both = Sides(plain, plain_idle, sharded, idle, given, rounds)
                 by_count[count] = both.in_turn(row, STORES[:count])
                 if count == max(COUNTS):
                     together[row] = both.together(row, STORES)
@@ -315,7 +316,7 @@ class Sides(msgspec.Struct, frozen=True):
             else:  # a warm-up
                 for server in [*self.plain.servers.values(), *self.sharded.servers.values()]:
                     asyncio.run(server.analyze())
-        shards = [min(spent[n][store] for spent in many) for n, store in enumerate(stores)]
+        shards = [min(_of_shards(spent[n]) for spent in many) for n in range(len(stores))]
         directory = statistics.median(statistics.mean(each[DIRECTORY_NAME] for each in spent) for spent in many)
         return Spent(min(ones), shards, directory)
 
@@ -328,6 +329,11 @@ class Sides(msgspec.Struct, frozen=True):
             many.append(self.sharded.run(row, stores, self.given, self.idle))
         shards = [min(spent[store] for spent in many) for store in stores]
         return Spent(min(ones), shards, statistics.median(spent[DIRECTORY_NAME] for spent in many))
+
+
+def _of_shards(spent: Mapping[str, float]) -> float:
+    """What a request to one shard cost all of them."""
+    return sum(figure for name, figure in spent.items() if name != DIRECTORY_NAME)
 
 
 def _serve(

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sharded import NAME, Sharded, arrived, eventually, place, sharded
+from tests.support.sharded import NAME, Sharded, arrived, caught_up, eventually, place, sharded
 from tests.support.shops import SHIRT, Shop, open_shop, operator_of
 
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, revoke_token
+from stoa.access.queries import STORE_BY_HANDLE
 from stoa.db.errors import StoreElsewhere
 from stoa.db.pool import Database
 from stoa.rest.backends import IS_HERE, Backend, StoreReader
 from stoa.settings import Settings
+from stoa.shards import switching
 
 pytestmark = pytest.mark.not_on_cluster("a service has either shards or a cluster")
 
@@ -82,12 +84,63 @@ async def test_a_request_asks_in_its_own_statement_or_transaction_whether_the_st
         return await fetch(self, sql, *args)
 
     monkeypatch.setattr(Database, "fetch", recorded)
-    for path in ("/products", f"/products/{shirt}", f"/products/{shirt}/variants"):
-        assert (await shop.client.get(path)).status_code == 200
+    looks: list[tuple[int, ...]] = []
+    for _ in range(3):
+        sent.clear()
+        for path in ("/products", f"/products/{shirt}", f"/products/{shirt}/variants"):
+            assert (await shop.client.get(path)).status_code == 200
+        signs = ("SELECT r.here FROM store_residence", "q.*, coalesce(pg_sequence_last_value")
+        looks.append((sent.count(IS_HERE.sql), *(sum(sign in sql for sql in sent) for sign in signs)))
+    assert looks == [(1, 1, 3), (0, 0, 4), (0, 0, 4)]  # the list of variants has two statements
+    sent.clear()
     assert (await shop.client.post("/orders", json={"line_items": [{"sku": "LS-S", "quantity": 1}]})).status_code == 201
     assert (await shop.client.post("/customers", json={"email": "ada@example.com"})).status_code == 201
     assert IS_HERE.sql not in sent
-    assert [sql for sql in sent if "SELECT r.here FROM store_residence" in sql]
+
+
+async def test_a_reader_that_knows_a_store_notices_that_it_was_closed(service: Sharded) -> None:
+    shop = await open_shop(service.application, service.directory)
+    reader = StoreReader(Backend(service.directory, None, lambda _: None), shop.store_id, service.directory)
+    total = "SELECT count(*), $1::bigint FROM products WHERE store_id = $1"  # one row, also where the store is not
+    for _ in range(3):
+        assert [tuple(row) for row in await reader.fetch(total, shop.store_id)] == [(0, shop.store_id)]
+    async with service.directory.transaction() as db:
+        await switching.set_residence(db, shop.store_id, here=False)
+    # Without the count of a move, nothing is noticed, so this test can fail.
+    assert len(await reader.fetch(total, shop.store_id)) == 1
+    await switching.COUNT_CLOSING.one(service.directory)
+    for _ in range(2):
+        with pytest.raises(StoreElsewhere):
+            await reader.fetch(total, shop.store_id)
+
+
+async def test_a_reader_goes_on_when_another_store_was_closed(service: Sharded, shop: Shop) -> None:
+    await shop.add(SHIRT)
+    for _ in range(3):
+        assert (await shop.client.get("/products")).json()["meta"]["total"] == 1
+        await switching.COUNT_CLOSING.one(service.shard)
+    assert (await shop.client.get("/products?q=nothing")).json()["data"] == []
+
+
+async def test_the_directory_is_not_asked_for_a_store_that_a_shard_has_a_copy_of(
+    service: Sharded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = await service.open_shop()
+    await caught_up(service.directory, service.shard)
+    await eventually(lambda: measured(service))
+    asked: list[str] = []
+    fetch = Database.fetch
+
+    async def recorded(self: Database, sql: str, *args: Any) -> Any:
+        if self is service.application.database:
+            asked.append(sql)
+        return await fetch(self, sql, *args)
+
+    monkeypatch.setattr(Database, "fetch", recorded)
+    assert (await shop.client.get("/products")).status_code == 200
+    assert asked == []
+    assert (await shop.service.get("/stores/nobody/api/v3/app/products")).status_code == 404
+    assert asked == [STORE_BY_HANDLE.sql]
 
 
 @pytest.mark.parametrize("path", ["/products?q=nothing", "/products/1", "/orders"])

@@ -236,6 +236,7 @@ async def place(store_id: int, directory: Database, shard: Database) -> None:
         for name, last in await source.fetch(_LAST_IDS):
             await target.fetch(_RAISE_ID, name, last)
         await source.fetch("UPDATE stores SET shard = $2 WHERE id = $1", store_id, NAME)
+    await directory.fetch("SELECT nextval('store_closings')")  # as a move does
     await arrived(shard, "SELECT store_is_here($1)", store_id)
 
 

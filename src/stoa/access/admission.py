@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -47,7 +48,7 @@ class Admission:
     def __init__(self, db: Executor, settings: Settings, shards: Shards | None = None) -> None:
         self._db = db
         self._shards = shards
-        self._shard_of: dict[str, str] = {}  # by handle or host: where a store in a shard was last
+        self._shard_of: dict[str, str] = {}  # by handle or host: where a store was last, once there are shards
         self._settings = settings
         self._key = secret_key(settings)
         self._by_handle: TtlCache[str, Store | None] = TtlCache(self._find_handle, seconds=TTL_S)
@@ -65,7 +66,7 @@ class Admission:
     async def find_again(self, *, handle: str = "", host: str = "") -> Store | None:
         """The same, as the directory has it now, because a database does not hold the store."""
         cache, key = (self._by_handle, handle) if handle else (self._by_host, host)
-        self._shard_of.pop(key, None)
+        self._shard_of[key] = DIRECTORY
         return await cache.find(key)
 
     async def caller(self, store: Store, token: str) -> Caller:
@@ -96,20 +97,35 @@ class Admission:
         return store, TTL_S - age if store else 0
 
     async def _find(self, key: str, query: Query[ServedStore], name: str) -> tuple[Store | None, float]:
-        """The store and the age of its row: from the shard that held it last, or else from the directory."""
+        """The store and the age of its row: from the database that held it last. All shards have a copy of every row, so the first
+        time any of them is asked, and the directory only about a store that has no copy there."""
+        if self._shards is None or not self._shards.copies:
+            return await query.maybe(self._db, name), 0.0
         last = self._shard_of.get(key)
-        if last is not None and self._shards is not None:
+        if last is None:
+            store, age = await self._anywhere(key, query, name)
+        else:
             store, age = await self._at_shard(last, query, name)
-            if store is not None and store.shard == last:
-                return store, age
-        store = await query.maybe(self._db, name)
-        if store is not None and store.shard != DIRECTORY:
+            if store is not None and last not in (DIRECTORY, store.shard):  # it has moved
+                store, age = await query.maybe(self._db, name), 0.0
+        if store is None:
+            self._shard_of.pop(key, None)
+        else:
             if len(self._shard_of) >= _MOST_KNOWN:
                 self._shard_of.clear()
             self._shard_of[key] = store.shard
-        elif last is not None:
-            del self._shard_of[key]
-        return store, 0.0
+        return store, age
+
+    async def _anywhere(self, key: str, query: Query[Value], *args: Any) -> tuple[Value | None, float]:
+        """The row from one of the shards, or else from the directory. No request waits for a shard that it does not need."""
+        if self._shards is not None and (names := self._shards.up_to_date(TTL_S)):
+            shard = names[hash(key) % len(names)]
+            age = self._shards.age(shard)
+            with suppress(Unavailable):
+                found = await query.maybe(self._shards.copies[shard], *args)
+                if found is not None:
+                    return found, age
+        return await query.maybe(self._db, *args), 0.0
 
     async def _at_shard(self, shard: str, query: Query[Value], *args: Any) -> tuple[Value | None, float]:
         """The row of a global table, with its age. A copy that may be too old counts only while the directory is away, because

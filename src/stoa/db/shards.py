@@ -17,13 +17,14 @@ import structlog
 
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
-from stoa.db.query import Command, Query
+from stoa.db.query import Query
 
 T = TypeVar("T")
 DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
 DIRECTORY_NAME = "directory"  # what people call it
 LOOK_S = 1.0  # how often a process looks for new shards
 BEAT_S = 0.25  # how often it measures the age of the copies of global tables
+_YOUNG_S = 0.2  # a beat that another process has raised within this time is not raised again
 CATCH_UP_S = 5.0  # how long somebody waits for the copies to be as new as their request
 _POLL_S = 0.005
 _SHARDS = "a shard belongs to no store"
@@ -55,12 +56,6 @@ NEXT_BEAT = Query(
     int,
     """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
            SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat""",
-    unbound=_SHARDS,
-)
-RAISE_BEAT = Command(
-    """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
-           SET beat = directory_beats.beat + 1, beaten_at = now()
-         WHERE directory_beats.beaten_at < now() - interval '200 milliseconds'""",
     unbound=_SHARDS,
 )
 
@@ -99,6 +94,15 @@ class Shards:
     def databases(self) -> Mapping[str, Database]:
         """Every database by the name of its shard, the directory's first."""
         return {DIRECTORY: self.directory, **self._databases}
+
+    @property
+    def copies(self) -> Mapping[str, Database]:
+        """The shards, each with copies of the global tables."""
+        return self._databases
+
+    def up_to_date(self, within_s: float) -> list[str]:
+        """The shards whose copies are younger than this, and that have a connection for one more statement."""
+        return [name for name, database in self._databases.items() if self.age(name) < within_s and not database.full]
 
     async def database(self, name: str) -> Database:
         """The database of a shard."""
@@ -141,11 +145,12 @@ class Shards:
 
     async def measure(self) -> None:
         """Note how much of what the directory committed has arrived at each shard."""
-        await RAISE_BEAT.run(self.directory)
         asked_at = time.monotonic()
         beat = await BEAT.maybe(self.directory)
-        if beat is not None:
-            self._beats.append((beat.beat, asked_at - beat.age))
+        if beat is None or beat.age > _YOUNG_S:  # of many processes, one writes
+            asked_at = time.monotonic()
+            beat = Beat(await NEXT_BEAT.one(self.directory), 0.0)
+        self._beats.append((beat.beat, asked_at - beat.age))
         arrived = await self.fan_out(ARRIVED.maybe, of=self._databases)
         for name, newest in arrived.answers.items():
             times = [at for number, at in self._beats if newest is not None and number <= newest]

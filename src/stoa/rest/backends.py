@@ -21,6 +21,9 @@ from stoa.rest.writes import Writes
 
 PAUSES_S = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # before the directory is asked again where a store is
 IS_HERE = Query(bool, "SELECT store_is_here($1)")
+_CLOSINGS = "coalesce(pg_sequence_last_value('store_closings'::regclass), 0)"
+CLOSINGS = Query(int, f"SELECT {_CLOSINGS}", unbound="the number of moves away from this database")
+_MOST_KNOWN = 100_000  # stores whose number of closings a worker remembers
 
 Committed = Callable[[int], None]  # called with the store of each committed write
 
@@ -43,6 +46,8 @@ class Backend:
         self.writes = Writes(database, encryption, committed)
         self.group_commit = GroupCommit(database, committed)
         self._looks = Coalescer[int, None, bool](self._look)
+        self._counts = Coalescer[int, None, int](self._count)
+        self._read: dict[int, int | None] = {}  # the number of closings by store, for those that were read here
 
     async def reading(self, store_id: int, db: Executor, *, one_by_one: bool) -> Executor:
         """Reads the store by `db`, which is this database or its replica. `one_by_one` is for handlers that need `db` itself: the
@@ -60,6 +65,28 @@ class Backend:
     async def _look(self, store_id: int, asking: Sequence[None]) -> list[bool]:
         return [await IS_HERE.one(self.database, store_id)] * len(asking)
 
+    async def closings(self, store_id: int) -> int | None:
+        """How many stores had been closed in this database when it held this one; None the first time, so that a store that is read
+        once costs no further statement."""
+        if store_id not in self._read:
+            return None
+        number = self._read[store_id]
+        return await self._counts.submit(store_id, None) if number is None else number
+
+    async def _count(self, store_id: int, asking: Sequence[None]) -> list[int]:
+        """A move counts after it has closed the store. So if the store is here after the number was read, its move will raise it."""
+        number = await CLOSINGS.one(self.database)
+        if not await self.holds(store_id):
+            raise StoreElsewhere
+        self._read[store_id] = number
+        return [number] * len(asking)
+
+    def note_read(self, store_id: int) -> None:
+        """Note that the store was read here, so that its next read asks for the number of closings."""
+        if len(self._read) >= _MOST_KNOWN:
+            self._read.clear()
+        self._read[store_id] = None
+
 
 class StoreReader:
     """Reads a store, and in the same statement whether the database holds it. Raises StoreElsewhere if it has left."""
@@ -72,16 +99,33 @@ class StoreReader:
         self._db = db
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
-        rows = await self._db.fetch(_if_here(sql, len(args)), *args, self._store_id, self._backend.shard)
+        backend, store_id = self._backend, self._store_id
+        # A replica may show another number than its primary.
+        closings = await backend.closings(store_id) if self._db is backend.database else None
+        if closings is not None:
+            rows = await self._db.fetch(_with_closings(sql), *args)
+            if rows and rows[-1][-1] == closings:
+                return [row[:-1] for row in rows]
+            if not rows and await backend.holds(store_id):
+                return rows
+        rows = await self._db.fetch(_if_here(sql, len(args)), *args, store_id, backend.shard)
         # No rows: there are none, or the store has left.
-        if not rows and not await self._backend.holds(self._store_id):
+        if not rows and not await backend.holds(store_id):
             raise StoreElsewhere
+        backend.note_read(store_id)
         return rows
 
     async def execute(self, sql: str, *args: Any) -> str:
         if not await self._backend.holds(self._store_id):
             raise StoreElsewhere
         return await self._db.execute(sql, *args)
+
+
+@lru_cache(maxsize=4096)
+def _with_closings(sql: str) -> str:
+    """The statement with the number of closings as a last column. It is read after the snapshot was taken, so if no store has been
+    closed by then, the rows are those of a store that is here."""
+    return f"SELECT q.*, {_CLOSINGS} FROM (\n{sql}\n) q"
 
 
 @lru_cache(maxsize=4096)

@@ -27,6 +27,7 @@ CREATE SEQUENCE row_count_ids;
 CREATE SEQUENCE shard_ids;
 CREATE SEQUENCE shard_message_positions;
 CREATE SEQUENCE stock_movement_ids;
+CREATE SEQUENCE store_closings;
 CREATE SEQUENCE store_ids;
 CREATE SEQUENCE store_move_ids;
 CREATE SEQUENCE team_invitation_ids;

@@ -54,6 +54,8 @@ _CLOSE = Query(
        RETURNING token""",
     unbound=_MOVES,
 )
+# After the store was closed, and before it is open elsewhere: a read of a worker that knew the store to be here finds another number.
+COUNT_CLOSING = Query(int, "SELECT nextval('store_closings')", unbound=_MOVES)
 _MARK = Query(
     int,
     """INSERT INTO move_markers AS m (move_id, token) VALUES ($1, 1)
@@ -149,6 +151,7 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
         raise
     await did("fenced")
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
+    await COUNT_CLOSING.one(sides.source)
     if not await _holds(sides.fence):
         await _open_source(sides, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
