@@ -11,14 +11,13 @@ DECLARE
     new_tail text;
     written  smallint;  -- the edition of the document
     document text;
-    dates    record;
 BEGIN
     SELECT t.* INTO STRICT change
       FROM json_to_recordset(in_order) AS t (
                id bigint, external_id text, status text, payment_status text, fulfillment_status text, customer_id bigint,
                customer_orders integer, customer_spent bigint, last_order_at timestamptz, email text, phone text, total bigint,
                suspected_duplicates integer, basket bytea, address bytea, head text, lines text, person text, edition smallint,
-               terms tsvector);
+               terms tsvector, paid_at timestamptz, refunded_at timestamptz, shipped_at timestamptz);
     IF change.customer_orders <> 0 OR change.customer_spent <> 0 THEN
         -- The lock comes first: the next statement then sees every order that a concurrent transaction placed or changed.
         PERFORM 1 FROM customers c WHERE c.store_id = in_store_id AND c.id = change.customer_id FOR NO KEY UPDATE;
@@ -37,14 +36,16 @@ BEGIN
     IF coalesce(change.edition, 1) = 1 THEN  -- release 0.3.0 writes payments without their records
         change.head := head_with_payments(change.head, change.lines, rfc3339(moment), in_actor);
         change.payment_status := member_text(change.head, 'payment_status');
+        SELECT d.paid_at, d.refunded_at, d.shipped_at INTO change.paid_at, change.refunded_at, change.shipped_at
+          FROM record_dates(change.head) AS d;
     END IF;
-    dates := record_dates(change.head);
     UPDATE orders o
        SET external_id = change.external_id, status = change.status, payment_status = change.payment_status,
-           paid_at = dates.paid_at, refunded_at = dates.refunded_at, shipped_at = dates.shipped_at,
+           paid_at = change.paid_at, refunded_at = change.refunded_at, shipped_at = change.shipped_at,
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
-           head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
+           head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1),
+           terms = coalesce(change.terms, o.terms),
            expires_at = CASE WHEN strpos(change.head, '"expires_at":"') > 0
                              THEN held_until(change.status, change.payment_status, member_text(change.head, 'expires_at')) END,
            updated_at = moment, version = o.version + 1
