@@ -37,7 +37,7 @@ from stoa.db.query import Query
 
 THIS = "this tree"
 CHANGE = "change-order"  # an order's status is changed once, so each request needs a new order
-ROWS = ("listing", "one", "orders", "token", "create-order", "adjust", CHANGE)
+ROWS = ("listing", "one", "orders", "token", "create-order", "create-product", "adjust", "pay-order", CHANGE)
 WARM_UP = 40  # requests: statements get generic plans after five, and Python specializes its bytecode
 SETTLE = 4  # requests after callgrind begins to count, because the first ones translate code again
 ANSWER_S, END_S, START_S, CONTROL_S = 120, 60, 120, 30

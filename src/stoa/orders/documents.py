@@ -174,6 +174,11 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
     }
 
 
+def searched(order: OrderState) -> tuple[Any, ...]:
+    """What the search terms of an order follow from."""
+    return order.contact, order.number, order.tags, order.metadata
+
+
 def terms_of(order: OrderState, store_id: int) -> str:
     """The search terms of an order, as a tsvector."""
     contact = order.contact

@@ -57,7 +57,6 @@ class OrderColumns(InputRow):
     lines: str
     person: str
     edition: int
-    terms: str
 
 
 class OrderRow(OrderColumns):
@@ -69,6 +68,7 @@ class OrderRow(OrderColumns):
     placed_at: datetime
     duplicate_of: int | None
     fulfillment_status: str
+    terms: str
 
 
 class PlacementRow(InputRow):
@@ -146,6 +146,7 @@ class ChangedOrderRow(OrderColumns):
     arguments = ("update_order.in_order",)
 
     fulfillment_status: str
+    terms: str | None  # None: as they are
     customer_orders: int
     customer_spent: int
     last_order_at: (

@@ -220,7 +220,8 @@ def _refusals(placements: Sequence[Placement], available: dict[int, int]) -> dic
 def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.OrderRow:
     order = placement.order
     return input_rows.OrderRow(
-        **order_columns(order, placement.traits, parts, store.id),
+        **order_columns(order, placement.traits, parts),
+        terms=terms_of(order, store.id),
         number=order.number,
         placed_at=datetime.fromisoformat(order.placed_at),
         duplicate_of=order.duplicate_of,
@@ -228,7 +229,7 @@ def _order_row(placement: Placement, parts: Parts, store: Store) -> input_rows.O
     )
 
 
-def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int) -> dict[str, Any]:
+def order_columns(order: OrderState, traits: Traits, parts: Parts) -> dict[str, Any]:
     """The columns of an order that every write stores, as `OrderColumns` declares them."""
     return {
         "id": order.id,
@@ -246,7 +247,6 @@ def order_columns(order: OrderState, traits: Traits, parts: Parts, store_id: int
         "lines": parts.lines,
         "person": parts.person,
         "edition": input_rows.EDITION,
-        "terms": terms_of(order, store_id),
     }
 
 

@@ -148,6 +148,8 @@ def stock_effects(
 
     Returned units go back to where they were shipped from, except those that `restock_at` sends elsewhere, by line.
     """
+    if before and before.lines == after.lines and (before.status in HOLDING) == (after.status in HOLDING):
+        return []
     old = {line.id: line for line in before.lines} if before else {}
     new = {line.id: line for line in after.lines}
     effects: list[Effect] = []

@@ -16,7 +16,7 @@ from stoa.inventory.queries import LATER, Move, Moved, large_variants, move_stoc
 from stoa.orders import input_rows, queries
 from stoa.orders.allocation import Levels, held_units, settle
 from stoa.orders.contract import EntryType, Order
-from stoa.orders.documents import Parts, actor_of, author_of, check_size, parts_of, traits_of
+from stoa.orders.documents import Parts, actor_of, author_of, check_size, parts_of, searched, terms_of, traits_of
 from stoa.orders.draft import customer_sum_too_large
 from stoa.orders.events import Changes
 from stoa.orders.insert import insufficient, lock_levels, order_columns, short_fault
@@ -223,8 +223,9 @@ def _arguments(change: Change) -> tuple[str, ...]:
 def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) -> input_rows.ChangedOrderRow:
     (old_orders, old_spent), (orders, spent) = contribution(before), contribution(order)
     return input_rows.ChangedOrderRow(
-        **order_columns(order, traits_of(order), parts, call.store_id),
+        **order_columns(order, traits_of(order), parts),
         fulfillment_status=order.fulfillment_status,
+        terms=terms_of(order, call.store_id) if searched(order) != searched(before) else None,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
         customer_spent=spent - old_spent if order.customer_id is not None else 0,
         last_order_at=datetime.fromisoformat(order.placed_at) if orders > old_orders else None,

@@ -31,6 +31,8 @@ def changes_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, 
 
 def is_same(one: Any, other: Any) -> bool:
     """Whether two values are equal as JSON. Member order does not matter, but unlike in Python, true is not 1."""
+    if one is other:
+        return True  # what a change leaves alone is not copied
     if one != other:
         return False
     if isinstance(one, dict):

@@ -44,7 +44,8 @@ BEGIN
            paid_at = dates.paid_at, refunded_at = dates.refunded_at, shipped_at = dates.shipped_at,
            fulfillment_status = change.fulfillment_status, email = change.email, phone = change.phone, total = change.total,
            suspected_duplicates = change.suspected_duplicates, basket = change.basket, address = change.address,
-           head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1), terms = change.terms,
+           head = change.head, lines = change.lines, person = change.person, edition = coalesce(change.edition, 1),
+           terms = coalesce(change.terms, o.terms),
            expires_at = CASE WHEN strpos(change.head, '"expires_at":"') > 0
                              THEN held_until(change.status, change.payment_status, member_text(change.head, 'expires_at')) END,
            updated_at = moment, version = o.version + 1
