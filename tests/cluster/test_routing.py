@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any, cast
 
 import pglast
@@ -27,6 +28,7 @@ CHANGED = [
 ]
 NAMES = {name for name, _ in ALL}
 _numbers = itertools.count(1)
+_CLOCKS = {"now", "clock_timestamp", "statement_timestamp", "random", "gen_random_uuid"}
 # PostgreSQL plans a statement five times for its values, and then chooses between that and one plan for all values.
 CHOSEN_AFTER = 6
 DRAWING = """SELECT DISTINCT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -86,6 +88,15 @@ def _nodes(node: Any) -> Iterator[Any]:
             yield from _nodes(getattr(node, name))
 
 
+def _called(parsed: Any) -> set[str]:
+    return {str(cast("Any", node.funcname)[-1].sval) for node in _nodes(parsed) if isinstance(node, ast.FuncCall)}
+
+
+def _after_rows(node: Any) -> tuple[Any, Any]:
+    """What a statement that changes rows does in a conflict, and what it returns."""
+    return getattr(node, "onConflictClause", None), node.returningClause
+
+
 def _inserts(parsed: Any, into: set[str] | None = None) -> Iterator[ast.InsertStmt]:
     """Each INSERT of a SELECT, or only those into these tables."""
     for node in _nodes(parsed):
@@ -109,6 +120,24 @@ async def test_no_statement_reads_a_table_of_stores_beside_a_function_that_reads
         if called & reading and tables & owned:
             found.append(f"{name} calls {sorted(called & reading)} and reads {sorted(tables & owned)}")
     assert found == []
+
+
+def test_no_statement_reads_the_clock_where_citus_refuses_it() -> None:
+    """Citus refuses functions that are not immutable in ON CONFLICT and RETURNING; outside a cluster, nothing would show it."""
+    schema = (files("stoa") / "schema" / "schema.sql").read_text()
+    local = set(re.findall(r"COMMENT ON TABLE (\w+) IS 'local'", schema))
+    parsed = {name: pglast.parse_sql(query.sql) for name, query in ALL}
+    parsed |= {each.name: tuple(statements(each)) for each in functions(distributed=True) if not each.pure}
+    found: set[str] = set()
+    for name, each in parsed.items():
+        for node in _nodes(each):
+            if isinstance(node, ast.InsertStmt | ast.UpdateStmt | ast.DeleteStmt) and _CLOCKS & _called(
+                _after_rows(node)
+            ):
+                table = str(cast("Any", node.relation).relname)
+                if table not in local:
+                    found.add(f"{name} on {table}")
+    assert found == set()
 
 
 @needs_cluster

@@ -272,7 +272,8 @@ async def test_an_order_that_is_locked_is_left_out_of_its_group(store: SampleSto
     locked, other = [await store.place(("TEA", 1), hold_for=3600) for _ in range(2)]
     await end_holds(store, locked, other)
     async with db.transaction(store.shop.store_id) as transaction:
-        await transaction.execute("SELECT 1 FROM orders WHERE id = $1 FOR NO KEY UPDATE", locked["id"])
+        lock = "SELECT 1 FROM orders WHERE store_id = $1 AND id = $2 FOR NO KEY UPDATE"
+        await transaction.execute(lock, store.shop.store_id, locked["id"])
         assert await expire_orders(db) == 1
     assert [(await store.get(order))["status"] for order in (locked, other)] == ["pending", "cancelled"]
     assert await expire_orders(db) == 1

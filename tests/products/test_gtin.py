@@ -89,19 +89,22 @@ async def test_a_writer_that_does_not_know_the_gtin_keeps_column_and_document(sh
     """As the previous release, which calls the function without an edition, and with the document as it read it."""
     product = await created(shop, "P-1", VALID[0])
     variant = product["variants"][0]["id"]
-    await shop.db.execute(
-        """SELECT save_products(v.store_id, '{}', 'req_old', json_build_array(json_build_object(
+    [rows] = await shop.db.fetch(
+        """SELECT json_build_array(json_build_object(
                       'index', 1, 'id', p.id, 'slug', p.slug, 'name', p.name, 'status', p.status, 'price', p.price,
                       'on_hand', p.on_hand, 'reserved', p.reserved, 'in_stock', p.in_stock, 'deleted', false, 'head', p.head,
-                      'terms', '')),
+                      'terms', ''))::text,
                   json_build_array(json_build_object(
                       'index', 1, 'product_index', 1, 'id', v.id, 'position', v.position, 'sku', v.sku, 'barcode', '77',
                       'options_key', v.options_key, 'on_hand', v.on_hand, 'track_inventory', v.track_inventory,
-                      'allow_backorder', v.allow_backorder, 'deleted', false, 'head', v.head)), '[]', '[]')
+                      'allow_backorder', v.allow_backorder, 'deleted', false, 'head', v.head))::text
              FROM variants v JOIN products p ON p.store_id = v.store_id AND p.id = v.product_id
             WHERE v.store_id = $1 AND v.id = $2""",
         shop.store_id,
         variant,
+    )
+    await shop.db.execute(
+        "SELECT save_products($1, '{}', 'req_old', $2::text::json, $3::text::json, '[]', '[]')", shop.store_id, *rows
     )
     assert [each["gtin"] for each in await variants_of(shop, gtin=VALID[0])] == [VALID[0]]
 

@@ -183,7 +183,7 @@ async def limited(shop: Shop, *, burst: int, refill: int, tokens: float) -> None
     await install(shop.operator, shop.client_id, shop.store.handle, rate_burst=burst, rate_refill=refill)
     bucket = """INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at)
                 VALUES ($1, $2, 'requests', $3, $3, now())
-                ON CONFLICT (store_id, app_id, purpose) DO UPDATE SET tokens = excluded.tokens, refilled_at = now()"""
+                ON CONFLICT (store_id, app_id, purpose) DO UPDATE SET tokens = excluded.tokens, refilled_at = excluded.refilled_at"""
     await shop.db.fetch(bucket, shop.store_id, shop.app_id, tokens)
 
 

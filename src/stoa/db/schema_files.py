@@ -21,6 +21,10 @@ _ON_CLUSTER = {
     "plan_cache_mode = force_generic_plan": "plan_cache_mode = force_custom_plan",
     # The last moment of a move locks a whole shard, which must not look like another request with the same key.
     "lock_timeout = '100ms'": "lock_timeout = '1s'",
+    # No store moves to another database, and the notes of moves are on the coordinator alone.
+    "SELECT EXISTS (SELECT FROM store_residence r WHERE in_store_id = r.store_id AND NOT r.here)": "SELECT in_store_id IS NULL",
+    # A document is computed in a CASE, in which Citus refuses functions that are not declared immutable when it changes rows.
+    "STABLE PARALLEL SAFE RETURN": "IMMUTABLE PARALLEL SAFE RETURN",
 }
 
 

@@ -55,7 +55,7 @@ BEAT = Query(
 NEXT_BEAT = Query(
     int,
     """INSERT INTO directory_beats (beat) VALUES (1) ON CONFLICT (id) DO UPDATE
-           SET beat = directory_beats.beat + 1, beaten_at = now() RETURNING beat""",
+           SET beat = directory_beats.beat + 1, beaten_at = excluded.beaten_at RETURNING beat""",
     unbound=_SHARDS,
 )
 

@@ -11,10 +11,9 @@ KEPT_DAYS = 29  # of events and deliveries; those of older days would be dropped
 _REAL, _PAST = "$2::timestamptz[]", "$3::timestamptz[]"
 
 
-def _moved(column: str) -> str:
+def _moved(column: str, written_at: str = "") -> str:
     """The moment of a column in the past; one before the first step stays."""
-    step = f"width_bucket({column}, {_REAL})"
-    return f"coalesce(({_PAST})[{step}] + ({column} - ({_REAL})[{step}]), {column})"
+    return f"moved_time({column}, {written_at or column}, {_REAL}, {_PAST})"
 
 
 def _columns(table: str, *columns: str, more: str = "") -> Command:
@@ -32,7 +31,7 @@ MOVE_WEBHOOKS = _columns("webhooks", "created_at", "updated_at")
 MOVE_IMPORTS = _columns(
     "imports",
     *("created_at", "started_at", "finished_at"),
-    more=f", report_expires_at = {_moved('created_at')} + (report_expires_at - created_at)",
+    more=f", report_expires_at = {_moved('report_expires_at', 'created_at')}",
 )
 _COLUMNS_ONLY = (
     *(MOVE_PRODUCTS, MOVE_VARIANTS, MOVE_MOVEMENTS, MOVE_CUSTOMER_METADATA, MOVE_LOCATIONS, MOVE_INSTALLATIONS),

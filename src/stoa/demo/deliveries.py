@@ -109,7 +109,7 @@ FILL_LANE = Command(
               window_failed = h.window_failed, failing_since = h.failing_since,
               failing_event_sent = h.failing_event_sent, last_success_at = h.last_success_at,
               last_attempt_at = h.last_attempt_at
-         FROM json_to_record($6::text::json) AS h (breaker text, probes integer, failures integer, hold_until timestamptz,
+         FROM json_to_recordset($6::text::json) AS h (breaker text, probes integer, failures integer, hold_until timestamptz,
               window_at timestamptz, window_total integer, window_failed integer, failing_since timestamptz,
               failing_event_sent boolean, last_success_at timestamptz, last_attempt_at timestamptz)
         WHERE l.store_id = $1 AND l.webhook_id = $2"""
@@ -206,7 +206,7 @@ async def _store(
     due_at = (
         max(min(each.due_at for each in waiting if each.due_at), health.hold_until or _EARLIEST) if waiting else None
     )
-    await FILL_LANE.run(db, store_id, lane.webhook_id, len(deliveries) + 1, len(waiting), due_at, _json(health))
+    await FILL_LANE.run(db, store_id, lane.webhook_id, len(deliveries) + 1, len(waiting), due_at, _json([health]))
 
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)

@@ -36,7 +36,7 @@ QUEUE_FETCHES = Command(
        SELECT $1, t.product_id, t.image_id, t.source_url, $5
          FROM unnest($2::bigint[], $3::integer[], $4::text[]) AS t (product_id, image_id, source_url)
            ON CONFLICT (store_id, product_id, image_id)
-           DO UPDATE SET source_url = excluded.source_url, silent = excluded.silent, attempts = 0, due_at = now()"""
+           DO UPDATE SET source_url = excluded.source_url, silent = excluded.silent, attempts = 0, due_at = excluded.due_at"""
 )
 STORES_WITH_FETCHES = Query(
     int,
@@ -82,10 +82,10 @@ _SHOWN_NAMES = f"""SELECT DISTINCT found.parts[1] AS name
 SHOWN_NAMES = Query(str, _SHOWN_NAMES)
 MARK_FILES = Command(
     f"""WITH shown AS MATERIALIZED ({_SHOWN_NAMES}),
-             wrong AS (SELECT f.name, s.name IS NULL AS unreferenced
+             wrong AS (SELECT f.name, CASE WHEN s.name IS NULL THEN now() END AS since
                          FROM media_files f LEFT JOIN shown s ON s.name = f.name
                         WHERE f.store_id = $1 AND (f.unreferenced_since IS NULL) = (s.name IS NULL))
-        UPDATE media_files f SET unreferenced_since = CASE WHEN w.unreferenced THEN now() END
+        UPDATE media_files f SET unreferenced_since = w.since
           FROM wrong w WHERE f.store_id = $1 AND f.name = w.name"""
 )
 
@@ -110,5 +110,5 @@ NOTE_ERASED = Command(
 ERASED = Query(int, "SELECT erased_id FROM erased_media ORDER BY erased_id LIMIT 10", unbound=_ALL_STORES)
 FORGET_ERASED = Command("DELETE FROM erased_media WHERE erased_id = $1", unbound=_ALL_STORES)
 PICTURES_WAITING = Query(
-    int, "SELECT count(*) FROM (SELECT FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES, over="shard"
+    int, "SELECT count(*) FROM (SELECT 1 FROM picture_fetches LIMIT 10000) f", unbound=_ALL_STORES, over="shard"
 )

@@ -206,10 +206,12 @@ class Numbered(msgspec.Struct):
 # The next orders get numbers above those of the historical ones, and above those that these need.
 RAISE_NUMBERS = Query(
     Numbered,
-    """INSERT INTO order_numbers AS n (store_id, last) VALUES ($1, greatest(1000, $2::bigint) + $3::integer)
-           ON CONFLICT ON CONSTRAINT order_numbers_pkey
-           DO UPDATE SET last = greatest(n.last, $2::bigint) + $3::integer
-       RETURNING n.last, clock_timestamp() AS moment""",
+    """WITH raised AS (
+           INSERT INTO order_numbers AS n (store_id, last) VALUES ($1, greatest(1000, $2::bigint) + $3::integer)
+               ON CONFLICT ON CONSTRAINT order_numbers_pkey
+               DO UPDATE SET last = greatest(n.last, $2::bigint) + $3::integer
+           RETURNING n.last)
+       SELECT last, clock_timestamp() AS moment FROM raised""",
 )
 
 

@@ -35,9 +35,11 @@ TAKE_FENCED = Query(
 # Work that is done costs what it costs: the tokens may fall below 0, by one burst at most.
 CHARGE = Query(
     float,
-    """UPDATE rate_buckets SET tokens = greatest(tokens - $3, -$4)
-        WHERE store_id = $1 AND app_id = $2 AND purpose = 'requests'
-       RETURNING least($4, tokens + $5 * greatest(0, extract(epoch FROM clock_timestamp() - refilled_at)))""",
+    """WITH charged AS (
+           UPDATE rate_buckets SET tokens = greatest(tokens - $3, -$4::float8)
+            WHERE store_id = $1 AND app_id = $2 AND purpose = 'requests'
+           RETURNING tokens, refilled_at)
+       SELECT least($4, tokens + $5::float8 * greatest(0, extract(epoch FROM clock_timestamp() - refilled_at))) FROM charged""",
 )
 DOCUMENT_BYTES = 16 * 1024  # a write costs one further request for each of these in a document that it writes
 

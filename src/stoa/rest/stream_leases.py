@@ -11,12 +11,17 @@ from stoa.rest.problems import Refusal
 LEASE_S, RENEW_EVERY_S = 10.0, 3.0  # a worker that is killed blocks the next stream of the app for this long
 
 # Takes a lease that is free or has expired, or renews the holder's own.
+# Two statements, because Citus refuses the clock in the condition of ON CONFLICT.
+RENEW = Query(
+    str,
+    """UPDATE stream_leases SET holder = $3, lease_until = now() + make_interval(secs => $4)
+        WHERE store_id = $1 AND app_id = $2 AND (holder = $3 OR lease_until <= now())
+       RETURNING holder""",
+)
 TAKE = Query(
     str,
     """INSERT INTO stream_leases (store_id, app_id, holder, lease_until)
-       VALUES ($1, $2, $3, now() + make_interval(secs => $4))
-       ON CONFLICT (store_id, app_id) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-        WHERE stream_leases.holder = excluded.holder OR stream_leases.lease_until <= now()
+       VALUES ($1, $2, $3, now() + make_interval(secs => $4)) ON CONFLICT (store_id, app_id) DO NOTHING
        RETURNING holder""",
 )
 RELEASE = Command("DELETE FROM stream_leases WHERE store_id = $1 AND app_id = $2 AND holder = $3")
@@ -42,7 +47,7 @@ class StreamLease:
         self.lost = False
 
     async def take(self) -> None:
-        if await TAKE.maybe(self._db, *self._of, LEASE_S) is None:
+        if not await self._hold():
             raise ExportInProgress
 
     async def renew_forever(self) -> None:
@@ -50,8 +55,13 @@ class StreamLease:
         while not self.lost:
             await asyncio.sleep(RENEW_EVERY_S)
             with suppress(PostgresError, Unavailable):
-                self.lost = await TAKE.maybe(self._db, *self._of, LEASE_S) is None
+                self.lost = not await self._hold()
         self._on_loss()
+
+    async def _hold(self) -> bool:
+        """Whether this worker has the lease, of its own, of one that has expired, or of none."""
+        given = (*self._of, LEASE_S)
+        return (await RENEW.maybe(self._db, *given) or await TAKE.maybe(self._db, *given)) is not None
 
     async def release(self) -> None:
         with suppress(PostgresError, Unavailable):  # it expires by itself

@@ -112,20 +112,26 @@ class TooManyDeclarations(AccessRefused):
         super().__init__(f"an app can declare at most {MAX_DECLARED} subscriptions; remove one first")
 
 
+# The stores are counted first: Citus does not join the rows of stores with each declaration.
 _DECLARED = """
+    WITH installed AS MATERIALIZED (
+           SELECT count(*) AS stores FROM installations WHERE app_id = $1 AND store_id <> ALL ({absent}::bigint[])),
+         reached AS MATERIALIZED (
+           SELECT w.managed_by, w.managed_revision, count(*) AS stores, count(*) FILTER (WHERE w.status = 'paused') AS paused,
+                  count(*) FILTER (WHERE w.status = 'disabled') AS disabled
+             FROM webhooks w JOIN app_subscriptions o ON o.id = w.managed_by
+            WHERE o.app_id = $1 AND w.ended_at IS NULL AND w.store_id <> ALL ({absent}::bigint[])
+            GROUP BY w.managed_by, w.managed_revision)
     SELECT d.id, d.name, d.url, d.events, d.filter, d.changed, d.fields, d.payload, d.ordering, d.skip_own, d.max_in_flight,
            d.rate_per_s, d.revision, d.removed_at IS NOT NULL AS removing, d.applied_revision = d.revision AS applied,
-           c.current AS current_stores,
-           (SELECT count(*) FROM installations i
-             WHERE i.app_id = d.app_id AND i.store_id <> ALL ({absent}::bigint[])) AS stores,
+           (SELECT coalesce(sum(r.stores), 0)::bigint FROM reached r
+             WHERE r.managed_by = d.id AND r.managed_revision = d.revision) AS current_stores,
+           (SELECT i.stores FROM installed i) AS stores,
            (SELECT count(*) FROM app_subscription_failures f WHERE f.subscription_id = d.id) AS failed_stores,
-           c.paused AS paused_stores, c.disabled AS disabled_stores, d.updated_at, d.applied_at
-      FROM app_subscriptions d CROSS JOIN LATERAL (
-           SELECT count(*) FILTER (WHERE w.managed_revision = d.revision) AS current,
-                  count(*) FILTER (WHERE w.status = 'paused') AS paused,
-                  count(*) FILTER (WHERE w.status = 'disabled') AS disabled
-             FROM webhooks w
-            WHERE w.managed_by = d.id AND w.ended_at IS NULL AND w.store_id <> ALL ({absent}::bigint[])) c
+           (SELECT coalesce(sum(r.paused), 0)::bigint FROM reached r WHERE r.managed_by = d.id) AS paused_stores,
+           (SELECT coalesce(sum(r.disabled), 0)::bigint FROM reached r WHERE r.managed_by = d.id) AS disabled_stores,
+           d.updated_at, d.applied_at
+      FROM app_subscriptions d
      WHERE d.app_id = $1"""
 _OF_SHARDS = figures("current_stores", "stores", "paused_stores", "disabled_stores")
 DECLARED = FanOut(Declared, _DECLARED.format(absent="$2") + " ORDER BY d.id", _OF_SHARDS, unbound=_OWNER)

@@ -6,5 +6,5 @@ BEGIN
     PERFORM enter_store(in_store_id);
     INSERT INTO media_files (store_id, name, width, height, bytes, widths)
     VALUES (in_store_id, in_name, in_width, in_height, in_bytes, in_widths)
-        ON CONFLICT (store_id, name) DO UPDATE SET unreferenced_since = now();
+        ON CONFLICT (store_id, name) DO UPDATE SET unreferenced_since = excluded.unreferenced_since;
 END $$;

@@ -40,8 +40,9 @@ BEGIN
             DELETE FROM app_subscription_failures f WHERE f.subscription_id = d.id AND f.store_id = store;
             ok := ok + 1;
         EXCEPTION WHEN OTHERS THEN
-            INSERT INTO app_subscription_failures AS f (subscription_id, store_id, error) VALUES (d.id, store, SQLSTATE)
-            ON CONFLICT (subscription_id, store_id) DO UPDATE SET error = excluded.error, failed_at = clock_timestamp();
+            INSERT INTO app_subscription_failures AS f (subscription_id, store_id, error, failed_at)
+            VALUES (d.id, store, SQLSTATE, clock_timestamp())
+            ON CONFLICT (subscription_id, store_id) DO UPDATE SET error = excluded.error, failed_at = excluded.failed_at;
         END;
     END LOOP;
     IF d.applied_revision < d.revision THEN
