@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import hypothesis
@@ -130,12 +131,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(shrinking, method="thread"))
     slow: dict[Path, list[pytest.Item]] = {HERE / folder: [] for folder in ONE_SERVICE}
     fast: list[pytest.Item] = []
-    for item in items:
-        if is_slow(item.path):
-            folder = item.path.relative_to(HERE).parts[0]
-            slow.setdefault(HERE / folder if folder in ONE_SERVICE else item.path, []).append(item)
+    for path, tests in groupby(items, lambda item: item.path):
+        if is_slow(path):
+            folder = path.relative_to(HERE).parts[0]
+            slow.setdefault(HERE / folder if folder in ONE_SERVICE else path, []).extend(tests)
         else:
-            fast.append(item)
+            fast.extend(tests)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     files = [tests for tests in slow.values() if tests]
     shares = [[item for tests in files[n::processes] for item in tests] for n in range(processes)]

@@ -1,5 +1,6 @@
 """A strict HTML reader: it fails on elements that are not closed and on repeated attributes."""
 
+from functools import cached_property
 from html.parser import HTMLParser
 
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -14,20 +15,31 @@ class Element:
         self.children: list[Element] = []
         self.texts: list[str] = []
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "".join(self.texts)
 
-    @property
+    @cached_property
     def classes(self) -> list[str]:
         return self.attributes.get("class", "").split()
 
+    @cached_property
+    def within(self) -> list["Element"]:
+        return [each for child in self.children for each in (child, *child.within)]
+
+    @cached_property
+    def _with_id(self) -> dict[str, list["Element"]]:
+        found: dict[str, list[Element]] = {}
+        for each in self.within:
+            if "id" in each.attributes:
+                found.setdefault(each.attributes["id"], []).append(each)
+        return found
+
     def all(self, name: str = "", class_: str = "") -> list["Element"]:
-        found = [each for child in self.children for each in (child, *child.all())]
-        return [e for e in found if (not name or e.name == name) and (not class_ or class_ in e.classes)]
+        return [e for e in self.within if (not name or e.name == name) and (not class_ or class_ in e.classes)]
 
     def by_id(self, id: str) -> "Element":
-        (found,) = [each for each in self.all() if each.attributes.get("id") == id]
+        (found,) = self._with_id.get(id, [])
         return found
 
     def links(self) -> list[str]:

@@ -12,14 +12,14 @@ from stoa.description import openapi
 from stoa.openapi_examples import collected
 from stoa.orders.contract import TRANSITIONS
 from stoa.products.examples import NEW_SHIRT, SMALL
+from stoa.reference import page
 from stoa.reference.document import Operation
-from stoa.reference.document import read as read_document
 from stoa.reference.samples import declared_example, sample_path
 from stoa.rest.endpoint import Endpoint, NoContent
 from stoa.webhooks.api import example_responses
 from tests.support.shops import Shop
 
-DOCUMENT = read_document(openapi())
+DOCUMENT = page.document()
 RESOURCES = {**collected.resources(), **example_responses.resources()}
 RESPONSES = {**collected.responses(), **example_responses.responses()}
 WITH_RESPONSE = [endpoint for endpoint in ENDPOINTS if endpoint.returns is not NoContent]

@@ -16,14 +16,13 @@ from stoa.description import openapi
 from stoa.guides.library import changelog, guides
 from stoa.reference import page
 from stoa.reference.document import Event, Operation
-from stoa.reference.document import read as read_document
 from stoa.reference.markdown import texts
 from stoa.rest.openapi.envelopes import SPARSE
 from stoa.rest.problems import Refusal
 from stoa.webhooks.api.schemas import schema
 from tests.reference.reading import Element, read
 
-DOCUMENT = read_document(openapi())
+DOCUMENT = page.document()
 OPERATIONS = DOCUMENT.operations
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.operation_id)
 each_page = pytest.mark.parametrize("address", page.addresses())

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from tools.sdk.samples.writing import LANGUAGES
 
-from stoa.description import openapi
 from stoa.reference import page
-from stoa.reference.document import Operation, read
+from stoa.reference.document import Operation
 from stoa.reference.samples import sample_body, sample_path
 from tests.generated.node import NODE
 
-DOCUMENT = read(openapi())
+DOCUMENT = page.document()
 
 
 def samples_in(name: str) -> list[str]:

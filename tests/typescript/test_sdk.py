@@ -15,18 +15,15 @@ from tests.generated.node import needs_npm
 from tests.support.service import Service
 from tests.typescript.conftest import SDK, as_json, node
 
-MODULES = typescript_modules()
-OPERATIONS = operations(description())
-
 
 def test_the_generated_modules_match_the_openapi_document() -> None:
-    stale = [name for name, text in MODULES.items() if (TYPESCRIPT / name).read_text() != text]
+    stale = [name for name, text in typescript_modules().items() if (TYPESCRIPT / name).read_text() != text]
     assert not stale, "run make sdk"
 
 
 def test_every_operation_has_a_documented_method() -> None:
-    text = MODULES["resources.ts"]
-    for operation in OPERATIONS:
+    text = typescript_modules()["resources.ts"]
+    for operation in operations(description()):
         name = "".join(part.title() for each in operation.chain for part in each.split("-"))
         body = re.search(rf"^export class {name} .*?^}}$", text, re.MULTILINE | re.DOTALL)
         assert body, f"{operation.id} has no class"

@@ -410,17 +410,28 @@ def read(document: Mapping[str, Any]) -> Document:
 
 
 def inlined(node: Any, document: Mapping[str, Any]) -> Any:
-    """Replace references to shared parameters, responses, headers and enums by their content; other schemas keep their names."""
-    if isinstance(node, list):
-        return [inlined(item, document) for item in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    members = cast("dict[str, Any]", node)
-    target = str(members.get("$ref", ""))
-    if target.startswith("#/"):
-        found: Any = document
-        for key in target[2:].split("/"):
-            found = found[key]
-        if not target.startswith(_SCHEMAS) or "enum" in found:
-            return inlined(found, document)
-    return {key: inlined(value, document) for key, value in members.items()}
+    """Replace references to shared parameters, responses, headers and enums by their content; other schemas keep their names.
+
+    References to the same content share one copy of it.
+    """
+    shared: dict[str, Any] = {}
+
+    def replaced(node: Any) -> Any:
+        if isinstance(node, list):
+            return [replaced(item) for item in cast("list[Any]", node)]
+        if not isinstance(node, dict):
+            return node
+        members = cast("dict[str, Any]", node)
+        target = str(members.get("$ref", ""))
+        if target in shared:
+            return shared[target]
+        if target.startswith("#/"):
+            found: Any = document
+            for key in target[2:].split("/"):
+                found = found[key]
+            if not target.startswith(_SCHEMAS) or "enum" in found:
+                shared[target] = replaced(found)
+                return shared[target]
+        return {key: replaced(value) for key, value in members.items()}
+
+    return replaced(node)
