@@ -13,6 +13,7 @@ from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.media.storage import Storage, open_storage
 from stoa.settings import Settings
+from tests.support.databases import PATIENCE_S
 from tests.support.shops import Shop, open_shop
 
 
@@ -33,7 +34,8 @@ def media_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return tmp_path.as_uri()
     address: str = request.getfixturevalue("s3")
     bucket = f"pictures-{os.getpid()}-{tmp_path.name.lower().replace('_', '-')}"[:60].strip("-")
-    httpx.put(f"http://{address}/{bucket}", trust_env=False).raise_for_status()
+    # The first request to the server imports its parts, which takes seconds on a busy machine.
+    httpx.put(f"http://{address}/{bucket}", trust_env=False, timeout=PATIENCE_S).raise_for_status()
     return f"http://key:secret%2F1@{address}/{bucket}/below?region=eu-central-1"
 
 

@@ -18,13 +18,14 @@ from tests.docs.pages import GUIDES, ROOT, blocks
 from tests.generated.node import NODE, TOOLS, install
 from tests.support.service import Account, Service, migrated_database
 
+WITHIN_S = 300  # a compiler, and the tests of the package, which start a process for each file
 SDK, EXAMPLES = ROOT / "sdk/typescript", ROOT / "examples/typescript"
 
 
 def node(*words: str | Path, where: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}
     return subprocess.run(
-        [NODE, *words], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=100
+        [NODE, *words], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=WITHIN_S
     )
 
 

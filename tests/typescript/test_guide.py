@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.client.test_private_keys import new_key
 from tests.generated.node import needs_npm
 from tests.support.service import Service
-from tests.typescript.conftest import node, programs, variables
+from tests.typescript.conftest import WITHIN_S, node, programs, variables
+
+pytestmark = pytest.mark.timeout(2 * WITHIN_S)
 
 
 @needs_npm

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from tools.sdk.__main__ import TYPESCRIPT, description, typescript_modules
 from tools.sdk.surface import operations
 from tools.sdk.typescript.text import camel
@@ -13,7 +14,9 @@ from tests.client.test_private_keys import new_key, register
 from tests.docs.pages import ROOT
 from tests.generated.node import needs_npm
 from tests.support.service import Service
-from tests.typescript.conftest import SDK, as_json, node
+from tests.typescript.conftest import SDK, WITHIN_S, as_json, node
+
+pytestmark = pytest.mark.timeout(2 * WITHIN_S)
 
 
 def test_the_generated_modules_match_the_openapi_document() -> None:
