@@ -178,6 +178,7 @@ async def test_several_workers_share_the_rollout(
     assert all(each.applied for each in await declared_by(db, app.app_id))
 
 
+@pytest.mark.not_on_cluster("the lock timeout of the coordinator is not known on workers")
 async def test_a_store_that_fails_is_shown_and_tried_again(
     shop: Shop, other_shop: Shop, by: Operator, app: NewSecret, db: Database
 ) -> None:

@@ -67,8 +67,8 @@ TASKS = (
     FORGET_OLD_FAILURES,
     FORGET_OLD_SAMPLES,
     FORGET_RECEIVED_BY_STORES,
-    FORGET_RECEIVED_BY_SHARD,
 )
+SHARD_TASKS = (FORGET_RECEIVED_BY_SHARD,)
 # On global tables, and on those that only the directory uses.
 DIRECTORY_TASKS = (
     DELETE_EXPIRED_TOKENS,
@@ -96,7 +96,7 @@ async def maintain(database: Database, settings: Settings | None = None) -> None
             absent = await ABSENT.all(db)
             await FOLD_COUNTS.run(db, absent)
             in_shard = await own_shard(db)
-            for task in TASKS if in_shard else (*TASKS, *DIRECTORY_TASKS):
+            for task in (*TASKS, *(SHARD_TASKS if in_shard else DIRECTORY_TASKS)):
                 await task.run(db)
             await FORGET_OLD_REQUESTS.run(db, (settings or Settings()).request_log_days)
             await erase_due_store(db, new_id("req"))

@@ -6,6 +6,7 @@ DECLARE
     c        app_callbacks;
     declared record;
     gone     record;
+    waiting  record;
     changed  bigint := 0;
 BEGIN
     -- An installation locks the app, too: it sees what is applied here, or is seen.
@@ -24,8 +25,9 @@ BEGIN
                 OR (w.url, w.sealed_secret, w.sealed_old_secret, w.old_secret_expires_at)
                    IS DISTINCT FROM (c.endpoint_url, c.sealed_secret, c.sealed_old_secret, c.old_secret_expires_at));
         GET DIAGNOSTICS changed = ROW_COUNT;
-        PERFORM add_app_endpoint(in_store_id, in_app_id)
-           FROM installations i WHERE i.store_id = in_store_id AND i.app_id = in_app_id;
+        IF EXISTS (SELECT FROM installations i WHERE i.store_id = in_store_id AND i.app_id = in_app_id) THEN
+            PERFORM add_app_endpoint(in_store_id, in_app_id);
+        END IF;
     ELSE
         UPDATE webhooks w SET ended_at = now(), url = NULL, version = w.version + 1, updated_at = now()
          WHERE w.store_id = in_store_id AND w.app_id = in_app_id AND w.of_app AND w.ended_at IS NULL;
@@ -42,9 +44,11 @@ BEGIN
         PERFORM resume_lane(in_store_id, gone.id);
     END LOOP;
     IF in_resumed OR in_new_secret OR changed > 0 THEN
-        PERFORM resume_lane(in_store_id, l.webhook_id)
-           FROM webhooks w JOIN lanes l ON l.store_id = in_store_id AND l.webhook_id = w.id
-          WHERE w.store_id = in_store_id AND w.app_id = in_app_id AND (w.of_app OR w.managed_by IS NOT NULL)
-            AND w.ended_at IS NULL AND w.status = 'active' AND (l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open');
+        FOR waiting IN SELECT l.webhook_id FROM webhooks w JOIN lanes l ON l.store_id = w.store_id AND l.webhook_id = w.id
+                        WHERE w.store_id = in_store_id AND w.app_id = in_app_id AND (w.of_app OR w.managed_by IS NOT NULL)
+                          AND w.ended_at IS NULL AND w.status = 'active'
+                          AND (l.waiting > 0 OR l.owner <> '' OR l.breaker = 'open') LOOP
+            PERFORM resume_lane(in_store_id, waiting.webhook_id);
+        END LOOP;
     END IF;
 END $$;

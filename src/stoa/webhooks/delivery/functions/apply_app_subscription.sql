@@ -2,8 +2,9 @@
 -- do. A merchant's pause stays; a copy that was disabled is sent to again. The secret is that of the app, so the copy has none.
 CREATE FUNCTION apply_app_subscription(in_store_id bigint, in_subscription_id bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    d    app_subscriptions;
-    copy record;
+    d     app_subscriptions;
+    copy  record;
+    sends boolean;
 BEGIN
     SELECT * INTO d FROM app_subscriptions s WHERE s.id = in_subscription_id;
     SELECT w.id, w.managed_revision INTO copy FROM webhooks w
@@ -44,9 +45,13 @@ BEGIN
            rate_per_s = d.rate_per_s, managed_revision = d.revision,
            status = CASE WHEN w.status = 'disabled' THEN 'active' ELSE w.status END, disabled_reason = NULL,
            version = w.version + 1, updated_at = now()
-     WHERE w.store_id = in_store_id AND w.id = copy.id;
+     WHERE w.store_id = in_store_id AND w.id = copy.id
+    RETURNING w.status = 'active' AND w.url IS NOT NULL INTO sends;
     -- A worker that leases the lane has the old settings.
-    PERFORM CASE WHEN w.status = 'active' AND w.url IS NOT NULL THEN resume_lane(in_store_id, w.id) ELSE pause_lane(in_store_id, w.id) END
-       FROM webhooks w WHERE w.store_id = in_store_id AND w.id = copy.id;
+    IF sends THEN
+        PERFORM resume_lane(in_store_id, copy.id);
+    ELSE
+        PERFORM pause_lane(in_store_id, copy.id);
+    END IF;
     RETURN 1;
 END $$;

@@ -7,6 +7,7 @@ DECLARE
     stores bigint[];
     store  bigint;
     ok     integer := 0;
+    moment timestamptz;
     away   bigint[] := ARRAY(SELECT r.store_id FROM store_residence r WHERE NOT r.here);
 BEGIN
     PERFORM set_config('lock_timeout', '1s', true);
@@ -46,11 +47,12 @@ BEGIN
         END;
     END LOOP;
     IF d.applied_revision < d.revision THEN
+        moment := clock_timestamp();
         UPDATE app_subscriptions s
            SET applied_store_id = coalesce(stores[cardinality(stores)], s.applied_store_id),
                applied_stores = s.applied_stores + ok,
                applied_revision = CASE WHEN cardinality(stores) < in_limit THEN s.revision ELSE s.applied_revision END,
-               applied_at = CASE WHEN cardinality(stores) < in_limit THEN clock_timestamp() END
+               applied_at = CASE WHEN cardinality(stores) < in_limit THEN moment END
          WHERE s.id = d.id;
     END IF;
     DELETE FROM app_subscriptions s
