@@ -13,7 +13,12 @@ PAUSE_S = 0.001  # notifications in this time are sent together; a longer one de
 NOTIFIER_NAME = f"{APPLICATION_NAME} notifications"
 _MOST_STORES = 300  # in one notification, whose payload is limited to 8,000 bytes
 
-NOTIFY = Query(str, f"SELECT pg_notify('{CHANNEL}', $1)::text", unbound="workers listen for all stores")
+# A crash of the database loses waiting notifications in any case, and workers also poll: this commit need not wait for the disk.
+NOTIFY = Query(
+    str,
+    f"SELECT pg_notify('{CHANNEL}', $1)::text FROM set_config('synchronous_commit', 'off', true)",
+    unbound="workers listen for all stores",
+)
 
 
 class Notifier:
