@@ -6,19 +6,21 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
 from rich.console import Console
+from tests.support.nodes import Node
 
 from benchmarks import catalog, engines, measures, report, sameness, services, shards, streams, trade, writes
 from benchmarks.apps import get_token, register
 from benchmarks.catalog import Loaded
 from benchmarks.demo_start import seconds_to_first_answer
-from benchmarks.drive import CannotMeasure, Load, Target, drive_database, drive_http
+from benchmarks.drive import CannotMeasure, Figures, Load, Target, drive_database, drive_http
 from benchmarks.measures import Access, Measure
 from benchmarks.results import Results, Round, Row, describe_machine, marks_of, row_of
 from benchmarks.services import Memory, Service
@@ -124,12 +126,21 @@ async def deadlocks(dsn: str) -> int:
         await db.close()
 
 
+def counted(run: Callable[[], Figures], load: Load, service: Service | None, database: Node) -> Figures:
+    """The figures of a run, with the CPU time for one request."""
+    before = service.cpu_seconds() if service else 0, database.cpu_seconds()
+    figures = run()
+    requests = figures.per_second * load.seconds / 1e6
+    spent = (service.cpu_seconds() if service else 0) - before[0], database.cpu_seconds() - before[1]
+    return msgspec.structs.replace(figures, service_us=spent[0] / requests, database_us=spent[1] / requests)
+
+
 def take_turns(
     measure: Measure,
     like: Measure | None,
     ours: Service,
     theirs: Service,
-    dsn: str,
+    database: Node,
     folder: Path,
     plan: Plan,
     console: Console,
@@ -139,10 +150,13 @@ def take_turns(
     rounds: list[Round] = []
     for number in range(plan.rounds + 1):  # the first is a warm-up
         load = plan.load if number else msgspec.structs.replace(plan.load, seconds=WARM_UP_S)
+        limit, baseline = measure.limit, measure.baseline
         run = Round(
-            drive_http(ours.origin, measure.request, load),
-            drive_database(dsn, measure.limit, folder, load) if measure.limit else None,
-            drive_http(theirs.origin, measure.baseline, load) if measure.baseline else None,
+            counted(partial(drive_http, ours.origin, measure.request, load), load, ours, database),
+            counted(partial(drive_database, database.url, limit, folder, load), load, None, database)
+            if limit
+            else None,
+            counted(partial(drive_http, theirs.origin, baseline, load), load, theirs, database) if baseline else None,
             drive_http(ours.origin, like.request, load) if like else None,
         )
         if number:
@@ -197,11 +211,12 @@ def measure_http(plan: Plan, folder: Path, console: Console) -> Measured:
         ours = stack.enter_context(running(plan, folder, console))
         dsn, key = ours.settings.database_url, ours.settings.secret_key
         theirs = stack.enter_context(services.baseline(dsn, folder, workers=plan.workers, secret_key=key))
+        database = asyncio.run(Node.of(dsn, "database"))
 
         def taken(rows: list[Measure]) -> list[Row]:
             by_name = {row.name: row for row in rows}
             return [
-                take_turns(row, by_name.get(row.wanted.like), ours.service, theirs, dsn, folder, plan, console)
+                take_turns(row, by_name.get(row.wanted.like), ours.service, theirs, database, folder, plan, console)
                 for row in rows
                 if row.name in plan.only
             ]

@@ -73,6 +73,9 @@ class Figures(msgspec.Struct, frozen=True):
     p50_ms: float | None = None
     p99_ms: float | None = None
     response_bytes: float | None = None  # of a response, with its headers
+    # CPU time for one request: of the service with its background workers, and of the database server.
+    service_us: float | None = None
+    database_us: float | None = None
 
 
 def median(runs: Sequence[Figures]) -> Figures:
@@ -85,6 +88,8 @@ def median(runs: Sequence[Figures]) -> Figures:
         of([run.p50_ms for run in runs]),
         of([run.p99_ms for run in runs]),
         of([run.response_bytes for run in runs]),
+        of([run.service_us for run in runs]),
+        of([run.database_us for run in runs]),
     )
 
 

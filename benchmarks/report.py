@@ -21,6 +21,20 @@ COLUMNS = (
     "p99 ms",
     "times baseline",
 )
+COSTS = (
+    "Row",
+    "service µs",
+    "PostgreSQL µs",
+    "pgbench: PostgreSQL µs",
+    "baseline: service µs",
+    "PostgreSQL µs",
+    "times Stoa",
+)
+_COSTS = """\
+CPU time for one request, in the same runs. The service is counted with its background workers, which skip or deliver the events
+of a write, and PostgreSQL with vacuum, checkpoints and the writers of its log. Other load on the machine lowers a rate more than it
+raises these figures.
+"""
 _READING = """\
 wrk sends the requests to Stoa and to the baseline, over the same number of connections. pgbench runs Stoa's statements
 over as many connections: the rate of the database alone is the limit. (pgbench reads documents as text where Stoa reads
@@ -61,6 +75,27 @@ def _rows(results: Results) -> list[list[str]]:
     ]
 
 
+def _costs(results: Results) -> list[list[str]]:
+    """The rows whose CPU time was counted."""
+    return [
+        [row.name, *_cost(row.ours), *_cost(row.limit)[1:], *_cost(row.baseline), _times(row.baseline, row.ours)]
+        for row in results.rows
+        if row.ours.service_us is not None
+    ]
+
+
+def _cost(figures: Figures | None) -> list[str]:
+    costs = (figures.service_us, figures.database_us) if figures else (None, None)
+    return ["-" if cost is None else f"{cost:,.0f}" for cost in costs]
+
+
+def _times(one: Figures | None, other: Figures) -> str:
+    if one is None:
+        return "-"
+    total = [(each.service_us or 0) + (each.database_us or 0) for each in (one, other)]
+    return f"{total[0] / total[1]:.1f}"
+
+
 def _figures(figures: Figures) -> list[str]:
     times = ("-" if time is None else f"{time:.1f}" for time in (figures.p50_ms, figures.p99_ms))
     return [f"{figures.per_second:,.0f}", *times]
@@ -74,6 +109,10 @@ def show(results: Results, console: Console) -> None:
         for cells in _rows(results):
             table.add_row(*cells)
         console.print(table)
+        costs = Table(*COSTS, title="CPU time of a request")
+        for cells in _costs(results):
+            costs.add_row(*cells)
+        console.print(costs)
     if results.marks:
         marks = Table("What", "Result", "Target", "Met", title="Targets")
         for mark in results.marks:
@@ -107,6 +146,7 @@ def as_markdown(results: Results, *, explained: bool) -> str:
         f"{results.machine.sentence()} {results.conditions}\n",
         _READING if explained else "",
         as_table(COLUMNS, _rows(results)) if results.rows else "",
+        *((_COSTS, as_table(COSTS, costs)) if (costs := _costs(results)) else ()),
         as_table(("What", "Result", "Target", "Met"), marks) if marks else "",
         f"A worker after load: {memory.rss_mb:.0f} MB resident, {memory.pss_mb:.0f} MB proportional (PSS).\n"
         if memory

@@ -54,3 +54,14 @@ def test_recorded_results_replace_only_earlier_ones(tmp_path: Path) -> None:
         text.index(words) for words in ("# Benchmarks", "new figures", "rows a second", "What the figures say")
     ]
     assert positions == sorted(positions)
+
+
+def test_the_cost_of_a_request_is_compared_with_that_of_the_baseline() -> None:
+    measure = measures.Measure("listing", "", drive.Request("/"), None)
+    theirs = drive.Figures(50, service_us=900, database_us=300)
+    runs = [
+        results.Round(drive.Figures(500, service_us=each, database_us=100), None, theirs, None)
+        for each in (200, 210, 900)
+    ]
+    shown = results.Results(results.describe_machine("18"), "", "", [results.row_of(measure, runs)], [], None, {})
+    assert "| listing | 210 | 100 | - | 900 | 300 | 3.9 |" in report.as_markdown(shown, explained=False)
