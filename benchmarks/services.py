@@ -32,7 +32,10 @@ class Service(msgspec.Struct, frozen=True):
     process_id: int
 
     def memory(self) -> Memory:
-        workers = [_memory(worker) for worker in workers_of(self.process_id)]
+        try:
+            workers = [_memory(worker) for worker in workers_of(self.process_id)]
+        except (FileNotFoundError, ProcessLookupError) as ended:
+            raise CannotMeasure("a worker of the service ended during the measurement") from ended
         if not workers:
             raise CannotMeasure("the service has no workers")
         return max(workers, key=lambda worker: worker.rss_mb)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL
 from typing import Self
@@ -60,10 +61,11 @@ class Node(msgspec.Struct, frozen=True):
     def cpu_seconds(self) -> float:
         """The CPU time of all its processes, also of those that have ended."""
         parent, *children = self.pids()
-        ticks = sum(_ticks(parent)) + sum(
-            sum(_ticks(child)[:2]) for child in children if Path(f"/proc/{child}").exists()
-        )
-        return ticks / os.sysconf("SC_CLK_TCK")
+        ticks = 0
+        for child in children:
+            with suppress(FileNotFoundError, ProcessLookupError):  # ended meanwhile, so the parent has its time
+                ticks += sum(_ticks(child)[:2])
+        return (ticks + sum(_ticks(parent))) / os.sysconf("SC_CLK_TCK")
 
 
 async def nodes_of(url: str) -> tuple[Node, list[Node]]:
