@@ -15,6 +15,7 @@ from stoa import site
 from stoa.access.admission import Admission
 from stoa.access.encryption import Cipher, shard_url
 from stoa.access.installations import routes as installation_routes
+from stoa.access.oauth import TOKEN_PATH
 from stoa.access.oauth import routes as oauth_routes
 from stoa.api import ENDPOINTS
 from stoa.app_file.endpoint import routes as app_file_routes
@@ -139,6 +140,7 @@ class Application:
         # A redirect would name the scheme and host that we see behind a proxy, and a client would repeat its secret there.
         site_app.router.redirect_slashes = False
         self._site: Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]] = site_app
+        self._issue_token = site.answered_by(next(route.endpoint for route in tokens if route.path == TOKEN_PATH))
         self._pictures = PictureFiles(open_storage(settings))
         self._tasks: list[asyncio.Task[None]] = []
         self._draining = False
@@ -225,7 +227,9 @@ class Application:
                 unsent = self._unsent
                 if unsent.at_most > unsent.check_above and unsent.exceeded() and scope["path"] not in site.HEALTH:
                     raise overloaded("unsent")
-                if scope["path"].startswith(_FOR_APPS):
+                if scope["path"] == TOKEN_PATH and scope["method"] == "POST":
+                    await self._issue_token(scope, receive, observed)
+                elif scope["path"].startswith(_FOR_APPS):
                     await self._site(scope, receive, observed)
                 else:
                     page = await self._pages.admit(address_of(scope["client"][0] if scope.get("client") else ""))

@@ -1,7 +1,7 @@
 """Health checks and event schemas, and the responses to unknown addresses and internal errors outside the app API."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -17,6 +17,7 @@ from stoa.operations.telemetry import fault
 from stoa.reference.routes import SAFE, not_found
 from stoa.rest.headers import method_label
 from stoa.rest.problems import InternalError, MethodNotAllowed, NotFound, Refusal
+from stoa.rest.request import Receive, Scope, Send
 from stoa.webhooks.api.schemas import schema_bytes
 
 HEALTH = ("/live", "/ready")  # answered also under overload, because the response may end the process
@@ -52,6 +53,20 @@ async def _event_schema(request: Request) -> Response:
     if event is None:
         raise HTTPException(404)
     return Response(schema_bytes(event), media_type="application/schema+json", headers=SAFE)
+
+
+def answered_by(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """The handler of a path that apps call often, without the router and the layers around it."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await handle(request)
+        except Exception as error:  # noqa: BLE001 - the caller gets only the request id
+            response = await _internal_error(request, error)
+        await response(scope, receive, send)
+
+    return answer
 
 
 def problem_response(request: Request, refusal: Refusal, request_id: str = "", **headers: str) -> Response:

@@ -5,8 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.shops import Shop
 
+from stoa.access import oauth
 from stoa.description import openapi
 
 
@@ -158,3 +160,21 @@ async def test_the_openapi_document_is_compressed_and_sent_once(shop: Shop) -> N
     plain = await shop.service.get("/openapi.json", headers={"accept-encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert hashlib.sha256(plain.content).digest() == hashlib.sha256(first.content).digest()
+
+
+async def test_an_unexpected_error_of_the_token_endpoint_is_a_problem_document_and_is_logged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("the cause")
+
+    monkeypatch.setattr(oauth, "authenticate", fails)
+    with capture_logs() as logs:
+        answer = await shop.service.post(
+            "/oauth/token", data={"grant_type": "client_credentials"}, auth=(shop.client_id, shop.client_secret)
+        )
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "the cause" not in answer.text
+    assert [(each["request_id"], each["status"]) for each in logs if each["event"] == "request"] == [
+        (answer.headers["x-request-id"], 500)
+    ]

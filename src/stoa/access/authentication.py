@@ -4,7 +4,7 @@ import base64
 import binascii
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -125,12 +125,13 @@ async def authenticate(
     client_id = given.client_id if is_client_id(given.client_id) else "malformed"
     attempt = Attempt(client_id, address_of(peer))
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
-    digests = [] if token_hash is None or given.assertion else keyed_hashes(keys, given.client_secret)
-    client = await CLIENT.one(db, client_id, *stores, attempt.subjects, digests, token_hash, token_seconds)
+    digests = [] if given.assertion else keyed_hashes(keys, given.client_secret)
+    checked = [] if token_hash is None else digests
+    client = await CLIENT.one(db, client_id, *stores, attempt.subjects, checked, token_hash, token_seconds)
     refuse_guessing(client)
     try:
         if given.assertion is None:
-            _check_secret(keys, given.client_secret, client)
+            _check_secret(digests, client)
         else:
             await _check_assertion(db, given.assertion, client, audiences)
     except InvalidClient:
@@ -141,8 +142,7 @@ async def authenticate(
     return client.app_id, client
 
 
-def _check_secret(keys: Keys, secret: str, client: Client) -> None:
-    digests = keyed_hashes(keys, secret)
+def _check_secret(digests: Sequence[bytes], client: Client) -> None:
     # Always two comparisons for each key, whether the app has two secrets, one, or none.
     stored = [*client.secrets, _NO_SECRET, _NO_SECRET][:2]
     matches = [same(secret, digest) for secret in stored for digest in digests]

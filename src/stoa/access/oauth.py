@@ -52,6 +52,7 @@ from stoa.rest.problems import Refusal
 from stoa.rest.request import Access
 from stoa.settings import Settings, secret_key
 
+TOKEN_PATH = "/oauth/token"  # noqa: S105 - a path
 _MOST_BYTES = 16 * 1024
 _MOST_FIELDS = 50
 _FORM = "application/x-www-form-urlencoded"
@@ -73,7 +74,7 @@ def routes(database: Database, access: Access, settings: Settings, shards: Shard
     discovery = Discovery(access, settings)
     resource = "/.well-known/oauth-protected-resource"
     return [
-        Route("/oauth/token", endpoints.responding(TokenEndpoints.issue), methods=["POST"]),
+        Route(TOKEN_PATH, endpoints.responding(TokenEndpoints.issue), methods=["POST"]),
         Route("/oauth/revoke", endpoints.responding(TokenEndpoints.revoke), methods=["POST"]),
         Route("/oauth/introspect", endpoints.responding(TokenEndpoints.introspect), methods=["POST"]),
         Route(METADATA_PATH, discovery.authorization_server),
