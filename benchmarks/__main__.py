@@ -44,7 +44,7 @@ WRITE_ROWS = (
     "unasked-order",
     "hot-order",
 )
-MILLION_ROWS = ("million-first", "million-deep")
+MILLION_ROWS = ("million-first", "million-deep", "stores")
 ALL = (*HTTP_ROWS, *TRADE_ROWS, *STREAM_ROWS, *WRITE_ROWS, "demo")
 WARM_UP_S = 2.0
 
@@ -110,6 +110,8 @@ async def prepare(settings: Settings, plan: Plan, console: Console) -> Prepared:
         if huge:
             await register(settings, huge.handle, app)
         await catalog.install_everywhere(db, app.app_id)
+        if plan.million:
+            await catalog.fill_stores(db, large)
         await db.execute("VACUUM ANALYZE")
         console.print(f"Loaded {catalog.STORES} stores in {time.monotonic() - started:.0f} s.")
         postgres: str = (await db.fetch("SHOW server_version"))[0][0]

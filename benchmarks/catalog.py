@@ -19,6 +19,8 @@ STORES = 200
 LARGE_STORE_PRODUCTS = 10_000
 MILLION = 1_000_000
 INSTALLATIONS = 10_000
+CLIENT_HANDLE = "client-"  # the handles of the stores in an app's list begin with it
+MANY_STORES, PAGE = 2_000, 50
 _LARGE_STORE_INDEX = 100  # neither first nor last in the tables
 _BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
 _BATCH = 5_000
@@ -156,13 +158,36 @@ async def load_stores(db: Connection, handles: Sequence[str], products: int) -> 
 async def install_everywhere(db: Connection, app_id: int) -> None:
     """Install an app on as many stores as its list of installations is measured with; these stores are empty."""
     await db.execute(
-        """WITH added AS (
+        f"""WITH added AS (
                INSERT INTO stores (handle, name, currency)
-               SELECT 'client-' || n, 'Client ' || n, 'USD' FROM generate_series(1, $2::integer) AS n RETURNING id)
-           INSERT INTO installations (store_id, app_id, scopes) SELECT id, $1, '{products:read,orders:read}' FROM added""",
+               SELECT '{CLIENT_HANDLE}' || n, 'Client ' || n, 'USD' FROM generate_series(1, $2::integer) AS n RETURNING id)
+           INSERT INTO installations (store_id, app_id, scopes) SELECT id, $1, '{{products:read,orders:read}}' FROM added""",
         app_id,
         INSTALLATIONS,
     )
+
+
+async def fill_stores(db: Connection, large: Loaded) -> None:
+    """Give the first stores of an app's list as many products as a page has."""
+    await db.execute(
+        f"""INSERT INTO products ({", ".join(_PRODUCT_COLUMNS)})
+            SELECT s.id, nextval('product_ids'), {", ".join(f"p.{name}" for name in _PRODUCT_COLUMNS[2:])}
+              FROM (SELECT id FROM stores WHERE handle LIKE '{CLIENT_HANDLE}%' ORDER BY id LIMIT $1) s
+                   CROSS JOIN products p
+             WHERE p.store_id = $2 AND p.id < $3::bigint + $4::bigint
+             ORDER BY s.id, p.id""",
+        MANY_STORES,
+        large.store_id,
+        large.first_id,
+        PAGE,
+    )
+    await db.execute(
+        f"""INSERT INTO row_counts (store_id, resource, delta)
+            SELECT id, 'products', $1 FROM stores WHERE handle LIKE '{CLIENT_HANDLE}%' ORDER BY id LIMIT $2""",
+        PAGE,
+        MANY_STORES,
+    )
+    await db.execute("VACUUM ANALYZE products, row_counts")
 
 
 async def _add_store(db: Connection, handle: str) -> Store:

@@ -4,7 +4,7 @@ import base64
 
 import msgspec
 
-from benchmarks.catalog import INSTALLATIONS, Loaded
+from benchmarks.catalog import CLIENT_HANDLE, INSTALLATIONS, MANY_STORES, PAGE, Loaded
 from benchmarks.drive import Request, Script, as_script
 from benchmarks.trade import Trade
 from stoa.access.authentication import Attempt
@@ -147,6 +147,18 @@ def of_million_store(store: Loaded, access: Access) -> list[Measure]:
             _get(store, access, f"/products?cursor={_cursor(deep)}"),
             _listing(store, 50, after=deep),
             wanted=Wanted(like="deep"),
+        ),
+        Measure(
+            "stores",
+            f"{PAGE} of {PAGE} products, with total, in one of {MANY_STORES:,} stores",
+            Request(
+                f"/stores/{CLIENT_HANDLE}%d{PREFIX}/products",
+                first_id=1,
+                last_id=MANY_STORES,
+                headers={"Authorization": f"Bearer {access.token}"},
+            ),
+            None,
+            wanted=Wanted(like="listing"),
         ),
     ]
 
