@@ -3,10 +3,14 @@
 import pytest
 
 from benchmarks import matching
+from stoa.webhooks.delivery import matching as delivery
 
 
 @pytest.mark.parametrize("kind", matching.KINDS)
-async def test_a_rule_of_the_benchmark_selects_the_events_that_its_name_says(kind: str) -> None:
+async def test_a_rule_of_the_benchmark_selects_the_events_that_its_name_says(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "STORE_SECONDS", 60)  # a busy machine uses up the share of a store
     events = matching.events()
     matched = await matching.match(events, matching.subscriptions(matching.KINDS[kind]))
     assert len(matched.events) == len(events)

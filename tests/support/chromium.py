@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 PATHS = [Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium")]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+
+expect.set_options(timeout=30_000)  # of a condition that a busy machine fulfils late
 
 
 @asynccontextmanager
