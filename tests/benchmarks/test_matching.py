@@ -10,7 +10,7 @@ from stoa.webhooks.delivery import matching as delivery
 async def test_a_rule_of_the_benchmark_selects_the_events_that_its_name_says(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "STORE_SECONDS", 60)  # a busy machine uses up the share of a store
+    monkeypatch.setattr(delivery, "STORE_SECONDS", 60)  # on a busy machine, a store would exceed its share
     events = matching.events()
     matched = await matching.match(events, matching.subscriptions(matching.KINDS[kind]))
     assert len(matched.events) == len(events)
