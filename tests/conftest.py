@@ -45,13 +45,17 @@ from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
 HERE = Path(__file__).parent
-# Folders and files whose tests start services, servers, browsers or compilers, execute documentation, measure plans, or send thousands of
-# requests. They run first, so that no process waits for another at the end; `--quick` leaves them out. `tests/test_slow.py` checks the list.
+# Folders and files whose tests start services, servers, browsers, compilers or many commands, execute documentation, measure plans, or
+# send thousands of requests. They run first, so that no process waits for another at the end; `--quick` leaves them out.
+# `tests/test_slow.py` checks the list.
 SLOW = (
-    "accounting", "app_file/test_commands.py", "browser", "client", "connectors", "contract/test_endpoints.py",
-    "contract/test_hostile.py", "contract/test_plans.py", "db/test_embedded.py", "demo", "deploy/test_pictures.py", "docs", "examples",
-    "fault", "generated", "imports", "mcp", "operations/test_doctor.py", "orders/test_order_races.py", "portal", "property",
-    "reference", "shards", "test_shard_duties.py", "typescript", "upgrades", "usage/test_shutdown.py", "webhooks/delivery",
+    "access/test_commands.py", "accounting", "app_file/test_commands.py", "benchmarks/test_recording.py", "browser", "cli", "client",
+    "connectors", "contract/test_endpoints.py", "contract/test_hostile.py", "contract/test_plans.py", "contract/test_shard_statements.py",
+    "contract/test_unused.py", "db/test_embedded.py", "db/test_migration_phases.py", "db/test_migration_plan.py", "demo",
+    "deploy/test_pictures.py", "docs", "examples", "fault", "generated", "imports", "inventory/test_races.py", "mcp",
+    "operations/test_doctor.py", "orders/test_order_backup.py", "orders/test_order_races.py", "orders/test_status_groups.py",
+    "pictures/test_fetching.py", "pictures/test_storage.py", "portal", "property", "reference", "rest/test_shard_routing.py", "shards",
+    "test_shard_duties.py", "typescript", "upgrades", "usage/test_shutdown.py", "webhooks/api/test_schemas.py", "webhooks/delivery",
     "webhooks/test_listen.py",
 )  # fmt: skip
 # Of these, one process runs the whole folder. It begins with them, because another process steals the last tests of its list.
