@@ -183,7 +183,7 @@ screenshots: $(VENV)/.dev ## photograph every page at three widths, light and da
 bench: $(VENV)/.bench ## measure requests, compared with their limit and a baseline
 	@$(BIN)/python -m benchmarks
 
-bench-million: $(VENV)/.bench ## the same, with an additional store of a million products
+bench-million: $(VENV)/.bench ## the same, with an additional store of a million products, and requests to 2,000 stores in turn
 	@$(BIN)/python -m benchmarks --million
 
 bench-million-orders: $(VENV)/.bench ## measure orders in a store with a million orders

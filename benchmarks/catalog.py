@@ -156,7 +156,7 @@ async def load_stores(db: Connection, handles: Sequence[str], products: int) -> 
 
 
 async def install_everywhere(db: Connection, app_id: int) -> None:
-    """Install an app on as many stores as its list of installations is measured with; these stores are empty."""
+    """Install an app on as many stores as its list of installations is measured with; `fill_stores` gives some of them products."""
     await db.execute(
         f"""WITH added AS (
                INSERT INTO stores (handle, name, currency)
@@ -187,7 +187,6 @@ async def fill_stores(db: Connection, large: Loaded) -> None:
         PAGE,
         MANY_STORES,
     )
-    await db.execute("VACUUM ANALYZE products, row_counts")
 
 
 async def _add_store(db: Connection, handle: str) -> Store:
