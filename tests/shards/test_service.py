@@ -1,4 +1,5 @@
-"""A running service: an operator adds a shard and moves a store to and fro, while apps write, read, and receive events."""
+"""A running service: an operator adds shards, moves a store to and fro, and migrates all databases, while apps write, read, and receive
+events."""
 
 import asyncio
 import os
@@ -8,20 +9,25 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.shards.test_migrating import COLUMN, INDEX, KNOWN, REMOVAL, TABLE
 from tests.support.fleet import copied_database
 from tests.support.receivers import Receiver
 from tests.support.service import Service
 
+from stoa.db import migrate as migrations
+from stoa.db.schema_files import Migration
 from stoa.settings import Settings
+from stoa.shards.migrating import migrate_all
 
 pytestmark = pytest.mark.timeout(600)
+HOT_COLUMN = Migration(9005, "hot column", "ALTER TABLE products ADD COLUMN probe text NOT NULL DEFAULT 'added';\n")
 
 
 class Caller:
     """Creates products, repeats each request until it is answered, and reads what it has created."""
 
     def __init__(self, client: httpx.AsyncClient, name: str) -> None:
-        self._client = client
+        self.client = client
         self._name = name
         self.created: list[tuple[str, int]] = []
         self.refused: Counter[int] = Counter()
@@ -39,7 +45,7 @@ class Caller:
 
     async def _call(self, method: str, path: str, **more: object) -> httpx.Response:
         while True:
-            answer = await self._client.request(method, path, **more)  # pyright: ignore[reportArgumentType]
+            answer = await self.client.request(method, path, **more)  # pyright: ignore[reportArgumentType]
             if answer.status_code != 503:
                 return answer
             self.refused[503] += 1
@@ -108,3 +114,35 @@ async def test_a_store_moves_while_apps_use_it(replicating: str, settings: Setti
             async with asyncio.timeout(120):
                 while set(created) - {each.event["data"]["sku"] for each in receiver.received}:
                     await asyncio.sleep(0.1)
+
+
+async def test_two_shards_are_migrated_while_apps_use_them(
+    replicating: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = await copied_database(replicating, f"upgraded_{os.getpid()}")
+    with Service(
+        tmp_path, database_url=directory, workers=1, secret_key=settings.secret_key, log_level="warning"
+    ) as service:
+        accounts = [await service.account(handle) for handle in ("acme", "bolt", "core")]
+        for account, name in zip(accounts, ("east", "west"), strict=False):
+            url = await copied_database(replicating, f"upgraded_{os.getpid()}_{name}")
+            await stoa(service, "add", url, "--name", name)
+            await stoa(service, "move", account.handle, "--to", name)
+        callers = [Caller(account.client(), account.handle) for account in accounts]
+        tasks = [asyncio.create_task(caller.run()) for caller in callers]
+        monkeypatch.setattr(migrations, "known", lambda: [*KNOWN, TABLE, COLUMN, INDEX, REMOVAL, HOT_COLUMN])
+        try:
+            await asyncio.gather(*(caller.until(10) for caller in callers))
+            refused = [caller.refused.copy() for caller in callers]
+            done = await migrate_all(directory, settings)
+            await asyncio.gather(*(caller.until(10) for caller in callers))
+        finally:
+            for caller in callers:
+                caller.stopped = True
+            await asyncio.gather(*tasks)
+        assert {each.version for each in done} == {9001, 9002, 9003, 9004, 9005}
+        assert [caller.refused for caller in callers] == refused, "a request was refused during the migration"
+        for caller in callers:
+            total = (await caller.client.get("/products?limit=1")).json()["meta"]["total"]
+            assert total == len(caller.created)
+            await caller.client.aclose()
