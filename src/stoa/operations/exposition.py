@@ -3,7 +3,8 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,24 @@ def figures(pid: int) -> Figures | None:
     return Figures(pages * _PAGE, (int(words[11]) + int(words[12])) / _TICKS, files)
 
 
+class WorkerCollector(MultiProcessCollector):
+    """Reads the metrics that the processes wrote."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)  # pyright: ignore[reportUnknownMemberType]
+
+    def collect(self) -> Iterable[Metric]:
+        # A process that starts creates a file before it gives it its size: its first metrics follow with the next request.
+        files = [str(file) for file in Path(os.environ[_FOLDER]).glob("*.db") if _has_size(file)]
+        return self.merge(files, accumulate=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _has_size(file: Path) -> bool:
+    with suppress(FileNotFoundError):  # its process has died
+        return file.stat().st_size > 0
+    return False
+
+
 class ProcessCollector(Collector):
     """Reads the figures of every process when the metrics are requested, so that the processes need not report them."""
 
@@ -99,7 +118,7 @@ def serve(address: str, processes: Callable[[], Sequence[Process]]) -> None:
     """Serve /metrics in a thread: the metrics of the workers, or of this process if it is the only one."""
     registry = CollectorRegistry() if _FOLDER in os.environ else REGISTRY
     if registry is not REGISTRY:
-        MultiProcessCollector(registry)  # pyright: ignore[reportUnknownMemberType]
+        WorkerCollector(registry)
     registry.register(ProcessCollector(processes))
     host, port = metrics_address(address)
     try:
