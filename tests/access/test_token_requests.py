@@ -96,6 +96,7 @@ async def round_trips(settings: Settings, peer: str, auth: tuple[str, str], **fo
     return answer.status_code, counting.statements
 
 
+@pytest.mark.not_in_shard("the endpoints of this test know no shards")
 async def test_a_token_costs_one_round_trip_and_two_more_for_a_store(
     settings: Settings, peer: str, tenant: Tenant
 ) -> None:

@@ -29,8 +29,8 @@ FUNCTIONS = {function.name: function for function in functions()}
 OF_DIRECTORY = {"failed_attempts", "reset_requests", "used_assertions", "directory_inbox"}
 # Replicated like a global table, so that a request reads them in the shard.
 REPLICATED = {"tokens"}
-# Statements that write global tables and tables of stores: they reach the stores of the directory's own database.
-IN_DIRECTORY_ONLY = {"stoa.webhooks.app_subscription_rollout.APPLY"}
+# Statements that use global tables and tables of stores: they reach the stores of the directory's own database.
+IN_DIRECTORY_ONLY = {"stoa.access.queries.ARRIVAL", "stoa.webhooks.app_subscription_rollout.APPLY"}
 # What a shard cannot write of global tables, or the directory of a store, these functions send in a message, in the same transaction.
 SENDERS = {
     "stoa.db.directory_outbox.send",

@@ -215,3 +215,28 @@ async def test_only_whole_tokens_are_granted(shop: Shop, db: Database) -> None:
     )
     grants = [await TAKE.one(db, *key, 2.0, float(BURST), 0.0) for _ in range(2)]
     assert [(each.granted, each.remaining) for each in grants] == [(1.0, 0.5), (0.0, 0.5)]
+
+
+async def test_a_deposit_is_used_first_and_the_rest_is_returned(shop: Shop, db: Database) -> None:
+    key = (shop.store.id, shop.app_id + 1_000_003)
+    limiter, other = RateLimiter(db), RateLimiter(db)
+    limiter.deposit(key, await TAKE.one(db, *key, 1_000.0, float(LARGE), 1.0), LARGE, 1)
+    assert (await other.take(*key, 0, LARGE, 1)).remaining < LARGE - 900
+    assert LARGE - 1 <= (await limiter.take(*key, 1, LARGE, 1)).remaining <= LARGE
+    async with asyncio.timeout(PATIENCE_S):  # in which fewer than a hundred are refilled
+        while (await other.take(*key, 0, LARGE, 1)).remaining < LARGE - 100:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_deposit_during_a_statement_is_neither_lost_nor_granted_twice(shop: Shop, db: Database) -> None:
+    key = (shop.store.id, shop.app_id + 1_000_004)
+    limiter = RateLimiter(db)
+    taken = await TAKE.one(db, *key, 2.0, float(LARGE), 0.0)
+    asking = asyncio.create_task(limiter.take(*key, 1, LARGE, 1))
+    await asyncio.sleep(0)  # the statement is on its way
+    limiter.deposit(key, taken, LARGE, 1)
+    assert (await asking).allowed
+    drawn, started = 1, time.monotonic()
+    while (await limiter.take(*key, 1, LARGE, 1)).allowed:
+        drawn += 1
+    assert LARGE <= drawn <= LARGE + time.monotonic() - started + 1

@@ -1,21 +1,32 @@
 """Admission: finds the store that a URL names, and the app behind a token with its scopes on that store."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stoa.access.addresses import named_by_host, named_by_path
+from stoa.access.addresses import NO_STORE, named_by_host, named_by_path
 from stoa.access.credentials import is_access_token, keyed_hashes
-from stoa.access.queries import STORE_BY_HANDLE, STORE_BY_HOST, STORE_GRANT, TOKEN_ACCESS, ServedStore
+from stoa.access.queries import (
+    ARRIVAL,
+    STORE_BY_HANDLE,
+    STORE_BY_HOST,
+    STORE_GRANT,
+    TOKEN_ACCESS,
+    ServedStore,
+    StoreGrant,
+    TokenAccess,
+)
 from stoa.access.rules import in_force
 from stoa.db.errors import Unavailable
 from stoa.db.query import Executor, Query
 from stoa.db.shards import DIRECTORY, Shards
 from stoa.rest.call import Caller, Store
+from stoa.rest.headers import bearer_token
+from stoa.rest.limits import Grant, RateLimiter
 from stoa.rest.metadata import definitions_in_force
 from stoa.rest.problems import (
     AppNotInstalled,
@@ -30,6 +41,11 @@ from stoa.settings import Settings, secret_key
 # Every worker asks the database again after this TTL, so a revocation takes effect everywhere within a second.
 TTL_S = 0.8
 _MOST_KNOWN = 100_000  # stores whose shard a worker remembers
+
+NO_HEADERS: Mapping[bytes, bytes] = {}
+Arriving = tuple[
+    str, str, str, RateLimiter | None
+]  # handle, host, access token, and who takes a token of the rate limit
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -56,12 +72,29 @@ class Admission:
         self._callers: TtlCache[tuple[int, str, str], Caller | RefusedToken] = TtlCache(
             self._find_caller, seconds=TTL_S
         )
+        self._arrivals: TtlCache[Arriving, Store | None] = TtlCache(self._find_arrival, seconds=TTL_S)
 
-    async def store(self, *, handle: str = "", host: str = "") -> Store | None:
-        """The store with this handle or host, or None."""
-        if handle:
-            return self._by_handle.cached(handle) or await self._by_handle.find(handle)
-        return self._by_host.cached(host) or await self._by_host.find(host)
+    async def store(
+        self,
+        *,
+        handle: str = "",
+        host: str = "",
+        headers: Mapping[bytes, bytes] = NO_HEADERS,
+        limiter: RateLimiter | None = None,
+    ) -> Store | None:
+        """The store with this handle or host, or None. A store that is looked up for a request is looked up with its caller, and with
+        a token of its rate limit for the limiter."""
+        cache, key = (self._by_handle, handle) if handle else (self._by_host, host)
+        found = cache.cached(key)
+        if found is not None:
+            return found
+        token = ""
+        if headers and (self._shards is None or not self._shards.copies):
+            with suppress(Refusal):
+                token = bearer_token(headers)
+        if is_access_token(token):
+            return await self._arrivals.find((handle, host, token, limiter))
+        return await cache.find(key)
 
     async def find_again(self, *, handle: str = "", host: str = "") -> Store | None:
         """The same, as the directory has it now, because a database does not hold the store."""
@@ -142,15 +175,46 @@ class Admission:
         # A row that is too new to have arrived: the directory is asked once.
         return (found, age) if found is not None else (await query.maybe(self._db, *args), 0.0)
 
+    async def _find_arrival(self, key: Arriving) -> tuple[Store | None, float]:
+        handle, host, token, limiter = key
+        address = named_by_path(handle) if handle else named_by_host(host, self._settings.store_domain)
+        if address == NO_STORE:
+            return None, 0
+        started_at = monotonic()
+        burst, refill = self._settings.rate_burst, self._settings.rate_refill
+        limits = (float(burst), float(refill)) if limiter is not None else (None, None)
+        found = await ARRIVAL.one(self._db, address.handle, address.host, keyed_hashes(self._key, token), *limits)
+        store, access = found.store, found.token
+        if store is None:
+            return None, 0
+        if handle:
+            self._by_handle.put(handle, store, started_at, TTL_S)
+        else:
+            self._by_host.put(host, store, started_at, TTL_S)
+        if access is not None and store.shard == DIRECTORY:  # a shard may have been added since the worker looked
+            caller, seconds = self._judge(access, found.grant)
+            if isinstance(caller, Caller):
+                self._callers.put((store.id, store.shard, token), caller, started_at, seconds)
+                if limiter is not None and found.granted and found.remaining is not None:
+                    grant = Grant(found.granted, found.remaining)
+                    limiter.deposit((store.id, caller.app_id), grant, caller.burst, caller.refill)
+        return store, 0
+
     async def _find_caller(self, key: tuple[int, str, str]) -> tuple[Caller | RefusedToken, float]:
         store_id, shard, token = key
         found, age = await self._at_shard(shard, TOKEN_ACCESS, store_id, keyed_hashes(self._key, token))
         if found is None:
             return RefusedToken(InvalidToken), 0
+        db = self._db if self._shards is None or shard == DIRECTORY else await self._shards.database(shard)
+        caller, seconds = self._judge(
+            found, None if found.invalid else await STORE_GRANT.maybe(db, store_id, found.app_id)
+        )
+        return caller, min(seconds, TTL_S - age)
+
+    def _judge(self, found: TokenAccess, grant: StoreGrant | None) -> tuple[Caller | RefusedToken, float]:
+        """The caller with a token, and how many seconds the token is still valid."""
         if found.invalid:
             return RefusedToken(InvalidToken, found.app_id), 0
-        db = self._db if self._shards is None or shard == DIRECTORY else await self._shards.database(shard)
-        grant = await STORE_GRANT.maybe(db, store_id, found.app_id)
         if grant is not None and not grant.covers(found.created_at):
             return RefusedToken(InvalidToken, found.app_id), 0
         if found.seconds_left <= 0:
@@ -171,7 +235,7 @@ class Admission:
             narrowed=found.requested is not None,
             definitions=definitions_in_force(grant.definitions, found.app_id),
         )
-        return caller, min(found.seconds_left, TTL_S - age)
+        return caller, found.seconds_left
 
 
 class TtlCache(Generic[Key, Value]):
@@ -221,6 +285,10 @@ class TtlCache(Generic[Key, Value]):
         if task.cancelled() or task.exception() is not None:
             return
         value, seconds = task.result()
+        self.put(key, value, started_at, seconds)
+
+    def put(self, key: Key, value: Value, started_at: float, seconds: float) -> None:
+        """Cache a value, which was looked up at a time, for some seconds from then on."""
         self._entries.pop(key, None)
         if seconds > 0:
             self._entries[key] = (started_at + min(seconds, self._seconds), value)

@@ -58,12 +58,8 @@ class TokenAccess(msgspec.Struct):
 
 TOKEN_ACCESS = Query(
     TokenAccess,
-    """SELECT a.id AS app_id, a.name AS app_name, a.status AS app_status, s.status AS store_status,
-              extract(epoch FROM t.expires_at - now())::float8 AS seconds_left,
-              t.scopes AS requested, t.created_at,
-              t.revoked_at IS NOT NULL OR coalesce(t.store_id <> $1, false) AS invalid
-         FROM tokens t JOIN apps a ON a.id = t.app_id JOIN stores s ON s.id = $1
-        WHERE t.token_hash = ANY ($2::bytea[])""",
+    """SELECT app_id, app_name, app_status, store_status, seconds_left, requested, created_at, invalid
+         FROM token_access($1, $2)""",
     unbound=_HASH,
 )
 
@@ -84,21 +80,85 @@ class StoreGrant(msgspec.Struct):
 
 # A statement of its own: on a cluster, tokens are on the coordinator, and the installations of a store are on its node. While
 # that node is away, the tokens of other stores must stay valid.
-# The metadata definitions of a store by owner: those of the merchant, then those of its apps, the first installed app first.
-_DEFINITIONS = """(
-    SELECT json_agg(json_build_object('app_id', app_id, 'definitions', definitions::json)
-                    ORDER BY app_id IS NOT NULL, created_at, app_id)::text
-      FROM (SELECT NULL::bigint AS app_id, metadata_definitions AS definitions, created_at
-              FROM stores WHERE id = $1 AND metadata_definitions <> '[]'
-            UNION ALL
-            SELECT a.id, a.metadata_definitions, o.created_at FROM installations o JOIN apps a ON a.id = o.app_id
-             WHERE o.store_id = $1 AND a.metadata_definitions <> '[]') owners)"""
 STORE_GRANT = Query(
-    StoreGrant,
-    f"""SELECT scopes, rate_burst, rate_refill, reinstalled_at, {_DEFINITIONS} AS definitions
-          FROM installations WHERE store_id = $1 AND app_id = $2""",
+    StoreGrant, "SELECT scopes, rate_burst, rate_refill, reinstalled_at, definitions FROM store_grant($1, $2)"
 )
-DEFINITIONS = Query(str, f"SELECT coalesce({_DEFINITIONS}, '[]') AS definitions")
+DEFINITIONS = Query(str, "SELECT coalesce(store_definitions($1), '[]') AS definitions")
+
+
+class Arrival(msgspec.Struct):
+    """The columns of ServedStore, TokenAccess, StoreGrant and a grant of the rate limit, for one request."""
+
+    id: int | None
+    handle: str
+    name: str
+    currency: str
+    status: str
+    prices_include_tax: bool
+    timezone: str
+    locale: str
+    shard: str
+    locations: str
+    app_id: int | None
+    app_name: str
+    app_status: str
+    seconds_left: float
+    requested: list[str] | None
+    created_at: datetime
+    invalid: bool
+    scopes: list[str] | None
+    rate_burst: int | None
+    rate_refill: int | None
+    reinstalled_at: datetime | None
+    definitions: str | None
+    granted: float | None
+    remaining: float | None
+
+    @property
+    def store(self) -> ServedStore | None:
+        if self.id is None:
+            return None
+        return ServedStore(
+            self.id,
+            self.handle,
+            self.name,
+            self.currency,
+            self.status,
+            self.prices_include_tax,
+            self.timezone,
+            self.locale,
+            self.shard,
+            self.locations,
+        )
+
+    @property
+    def token(self) -> TokenAccess | None:
+        if self.app_id is None:
+            return None
+        return TokenAccess(
+            self.app_id,
+            self.app_name,
+            self.app_status,
+            self.status,
+            self.seconds_left,
+            self.requested,
+            self.created_at,
+            self.invalid,
+        )
+
+    @property
+    def grant(self) -> StoreGrant | None:
+        if self.scopes is None:
+            return None
+        return StoreGrant(self.scopes, self.rate_burst, self.rate_refill, self.reinstalled_at, self.definitions)
+
+
+# What a request to a store that a worker has not been asked for lately needs, in one round trip.
+ARRIVAL = Query(
+    Arrival,
+    f"SELECT {', '.join(field.name for field in msgspec.structs.fields(Arrival))} FROM admit($1, $2, $3, $4, $5)",
+    unbound=_ADDRESS,
+)
 
 # --- the token endpoints -----------------------------------------------------------------------------------
 

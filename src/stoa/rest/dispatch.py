@@ -161,6 +161,8 @@ class Dispatcher:
         self._uploads = uploads
         self._large_writes = LargeWrites()
         directory = Backend(database, encryption, committed(database), replica)
+        # With a replica, the request's own token tells which position of the log its reads must see.
+        self._limiter = directory.limiter if replica is None else None
         self._backends = Backends(directory, access, shards, encryption, committed)
         self.streams = Streams(self._backends, access, app_concurrency)
         self._public_url = public_url.rstrip("/")
@@ -245,7 +247,7 @@ class Dispatcher:
             raise overloaded("database")
         if unsent.at_most > unsent.check_above and unsent.exceeded():
             raise overloaded("unsent")
-        store = await self._access.store(handle=request.handle, host=host)
+        store = await self._access.store(handle=request.handle, host=host, headers=headers, limiter=self._limiter)
         if store is None:
             raise NotFound("There is no store at this address.")
         if not store.shard and not self._database.fenced:

@@ -150,9 +150,22 @@ class RateLimiter:
         self._refuse_while_empty(key, tokens + grant.remaining, refill)
         if tokens or _prefetch_size(grant.remaining):
             keep_s = PREFETCH_S if grant.granted == wanted else 0
-            timer = asyncio.get_running_loop().call_later(keep_s, self._return_unused, key, burst, refill)
-            self._prefetched[key] = Prefetch(tokens, grant.remaining, timer)
+            self._keep(key, tokens, grant.remaining, burst, refill, keep_s)
         return allowances
+
+    def deposit(self, key: tuple[int, int], grant: Grant, burst: int, refill: int) -> None:
+        """Keep tokens that another statement took for requests that follow at once."""
+        self._keep(key, grant.granted, grant.remaining, burst, refill, PREFETCH_S)
+
+    def _keep(
+        self, key: tuple[int, int], tokens: float, remaining: float, burst: int, refill: int, keep_s: float
+    ) -> None:
+        previous = self._prefetched.pop(key, None)
+        if previous is not None:
+            previous.return_timer.cancel()
+            tokens += previous.tokens
+        timer = asyncio.get_running_loop().call_later(keep_s, self._return_unused, key, burst, refill)
+        self._prefetched[key] = Prefetch(tokens, remaining, timer)
 
     def _refuse_while_empty(self, key: tuple[int, int], left: float, refill: int) -> None:
         """Refuse without a statement until a token is refilled: a flood of refusals costs nothing."""

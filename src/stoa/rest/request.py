@@ -1,12 +1,12 @@
 """A request as the dispatcher sees it, in the terms of ASGI, and what telemetry records of it."""
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from stoa.rest.call import Call, Caller, Store
-from stoa.rest.limits import Allowance
+from stoa.rest.limits import Allowance, RateLimiter
 from stoa.rest.problems import Fault
 
 Scope = MutableMapping[str, Any]
@@ -66,7 +66,14 @@ class Observed(msgspec.Struct):
 class Access(Protocol):
     """Finds the store and the caller of a request; passed to the dispatcher."""
 
-    async def store(self, *, handle: str = "", host: str = "") -> Store | None: ...
+    async def store(
+        self,
+        *,
+        handle: str = "",
+        host: str = "",
+        headers: Mapping[bytes, bytes] = ...,
+        limiter: RateLimiter | None = None,
+    ) -> Store | None: ...
 
     async def find_again(self, *, handle: str = "", host: str = "") -> Store | None: ...
 

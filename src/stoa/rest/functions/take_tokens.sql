@@ -10,10 +10,10 @@ DECLARE
 BEGIN
     LOOP
         UPDATE rate_buckets b
-           SET level = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at))),
-               tokens = least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at)))
+           SET level = least(burst, b.tokens + refill * greatest(0, date_part('epoch', moment - b.refilled_at))),
+               tokens = least(burst, b.tokens + refill * greatest(0, date_part('epoch', moment - b.refilled_at)))
                       - least(wanted, greatest(0, floor(
-                        least(burst, b.tokens + refill * greatest(0, extract(epoch FROM moment - b.refilled_at)))))),
+                        least(burst, b.tokens + refill * greatest(0, date_part('epoch', moment - b.refilled_at)))))),
                refilled_at = CASE WHEN b.refilled_at > future THEN moment
                                   ELSE greatest(moment, b.refilled_at) END
          WHERE b.store_id = in_store_id AND b.app_id = in_app_id AND b.purpose = in_purpose
