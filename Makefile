@@ -9,7 +9,7 @@ INSTALL := PYTHON=$(PYTHON) tools/install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test test-all coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -60,10 +60,14 @@ PYTEST = $(BIN)/python -m pytest --dist worksteal
 quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working day
 	@$(PYTEST) -n $(JOBS) --quick $(ARGS)
 
-test: $(VENV)/.dev ## run the whole test suite in parallel
-	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
+# The gate runs the connectors and the shards by themselves.
+test: $(VENV)/.dev ## run the test suite in parallel, in about ten minutes, without its longest scenarios
+	@$(PYTEST) -n $(JOBS) --durations 10 -m "not long" $(if $(ARGS),$(ARGS),--ignore tests/connectors --ignore tests/shards) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
 
-coverage: $(VENV)/.coverage ## run the whole test suite, and print the lines of src/stoa that no test ran; takes half as long again
+test-all: $(VENV)/.dev ## run every test, in about 25 minutes; before a release
+	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS)
+
+coverage: $(VENV)/.coverage ## run every test, and print the lines of src/stoa that no test ran; takes half as long again
 	@rm -rf artefacts/coverage && mkdir -p artefacts/coverage
 	@$(BIN)/python -m coverage run -m pytest --dist worksteal -n $(JOBS) $(ARGS) && status=0 || status=$$?; \
 	  $(BIN)/python -m coverage combine --quiet; $(BIN)/python -m coverage report; exit $$status

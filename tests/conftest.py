@@ -85,6 +85,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server in the first process; the others find its URL in their environment."""
     gc.disable()  # until the tests are collected, because nothing of this is ever freed
+    config.addinivalue_line("markers", "long: a scenario of about ten seconds or more, which `make test` leaves out")
     config.addinivalue_line("markers", "not_on_cluster(reason): the test means nothing on a Citus cluster")
     config.addinivalue_line("markers", "not_in_shard(reason): the test means nothing for a store in a shard")
     # A shell lets its background jobs ignore SIGINT, also their children. Then `stoa listen` would not end when a test interrupts it.

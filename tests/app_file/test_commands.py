@@ -80,6 +80,7 @@ def test_a_folder_becomes_an_app(job: Job) -> None:
     assert job.run("diff", "--check").returncode == 0
 
 
+@pytest.mark.long
 def test_a_pull_writes_the_app_and_replaces_nothing_unasked(job: Job) -> None:
     assert job.run("pull").returncode == 0
     pulled = job.file.read_text()
@@ -91,6 +92,7 @@ def test_a_pull_writes_the_app_and_replaces_nothing_unasked(job: Job) -> None:
     assert job.file.read_text() == pulled
 
 
+@pytest.mark.long
 def test_faults_name_the_line_and_the_key(job: Job) -> None:
     job.file.write_text('name = "A"\nnmae = "B"\n[scopes]\n"products:raed" = "To list."\n')
     for command in ("validate", "diff", "push"):
@@ -105,6 +107,7 @@ def test_faults_name_the_line_and_the_key(job: Job) -> None:
     assert (job.run("validate", "--file", "none.toml").returncode, refused.returncode) == (2, 1)
 
 
+@pytest.mark.long
 def test_a_removal_needs_yes(job: Job, running: Service) -> None:
     assert job.run("init", ".").returncode == 0
     assert job.run("push").returncode == 0
@@ -121,6 +124,7 @@ def test_a_removal_needs_yes(job: Job, running: Service) -> None:
     assert job.run("push", "--yes").returncode == 0
 
 
+@pytest.mark.long
 def test_wrong_tokens_and_services_are_refused_in_one_line(job: Job) -> None:
     for variables, code, says in (
         ({"STOA_DEPLOY_TOKEN": ""}, 2, "STOA_DEPLOY_TOKEN must be set"),
@@ -133,6 +137,7 @@ def test_wrong_tokens_and_services_are_refused_in_one_line(job: Job) -> None:
         assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_an_operator_revokes_a_token(job: Job, running: Service) -> None:
     listed = json.loads(running.run("app", "deploy-tokens", "list", job.client_id, "--json").stdout)
     [number] = [each["id"] for each in listed]

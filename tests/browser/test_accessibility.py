@@ -27,10 +27,12 @@ async def open_and_check(page: Page, url: str, name: str) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_the_setup_page_is_accessible(fresh_portal: PortalService, new_page: NewPage) -> None:
     await open_and_check(await new_page(), await fresh_portal.setup_url(), "set_up")
 
 
+@pytest.mark.long
 async def test_pages_for_guests_are_accessible(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     account = await portal.create_account()
@@ -61,6 +63,7 @@ async def test_pages_for_guests_are_accessible(portal: PortalService, new_page: 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_every_page_is_accessible(portal: PortalService, new_page: NewPage) -> None:
     account = await portal.create_account()
     page = await new_page()
@@ -80,6 +83,7 @@ async def test_every_page_is_accessible(portal: PortalService, new_page: NewPage
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_every_operator_page_is_accessible(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     account = await create_account(by, new_email(), "Olive Run", PASSWORD, operator=True)
@@ -92,6 +96,7 @@ async def test_every_operator_page_is_accessible(portal: PortalService, new_page
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_pages_that_answer_forms_are_accessible(portal: PortalService, new_page: NewPage) -> None:
     """Pages without a URL of their own: secrets, test results, recovery codes, and the second step of sign-in."""
     account = await portal.create_account()

@@ -11,6 +11,7 @@ from tests.support.screenshots import screenshot
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.long
 async def test_a_developer_uploads_the_file_and_creates_a_deploy_token(
     fresh_portal: PortalService, new_page: NewPage
 ) -> None:

@@ -11,6 +11,7 @@ from tests.support.screenshots import screenshot
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_a_developer_declares_changes_and_removes_a_subscription(
     fresh_portal: PortalService, new_page: NewPage
 ) -> None:

@@ -21,6 +21,7 @@ from tests.support.people import PASSWORD, as_operator, new_email
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_a_developer_finds_the_cause_of_a_failing_webhook_in_three_clicks(
     portal: PortalService, new_page: NewPage
 ) -> None:
@@ -52,6 +53,7 @@ async def test_a_developer_finds_the_cause_of_a_failing_webhook_in_three_clicks(
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_a_developer_downloads_a_receiver_in_two_clicks(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     developer = await portal.create_account("Zeno")
@@ -70,6 +72,7 @@ async def test_a_developer_downloads_a_receiver_in_two_clicks(portal: PortalServ
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_the_palette_leads_anywhere_by_keyboard(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     merchant = await portal.create_account()
@@ -116,6 +119,7 @@ async def test_without_a_script_the_search_is_a_page(portal: PortalService, new_
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_an_operator_resets_a_second_factor_in_four_clicks_and_exports_the_log_in_two(
     portal: PortalService, new_page: NewPage
 ) -> None:

@@ -34,6 +34,7 @@ SCOPES = {
         pytest.param(Pointer, True, id="phone"),
     ],
 )
+@pytest.mark.long
 async def test_from_the_first_start_to_a_revoked_token(
     fresh_portal: PortalService, new_page: NewPage, tmp_path: Path, kind: type[Pointer], phone: bool
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.people import PASSWORD, as_operator, new_email
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_a_failing_receiver_is_found_and_an_account_is_disabled_with_a_reason(
     portal: PortalService, new_page: NewPage
 ) -> None:

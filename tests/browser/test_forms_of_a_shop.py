@@ -30,6 +30,7 @@ async def user(request: pytest.FixtureRequest, portal: PortalService, new_page: 
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_a_product_with_a_hostile_name_is_added(portal: PortalService, shop: Shop, user: Pointer) -> None:
     await user.page.goto(f"{shop.url}/products/new")
     await user.fill(user.field("Name"), HOSTILE)

@@ -57,6 +57,7 @@ async def test_five_rows_of_a_file_are_corrected_in_five_clicks(portal: PortalSe
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("script", [True, False])
+@pytest.mark.long
 async def test_a_file_is_corrected_and_checked_again_before_it_is_imported(
     portal: PortalService, new_page: NewPage, *, script: bool
 ) -> None:

@@ -66,6 +66,7 @@ async def test_all_orders_of_today_are_shipped_in_six_clicks(portal: PortalServi
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_the_pages_of_the_morning_are_accessible_dense_and_printable(
     portal: PortalService, new_page: NewPage
 ) -> None:

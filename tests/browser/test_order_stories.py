@@ -124,6 +124,7 @@ async def test_a_part_is_shipped_and_refunded_without_a_script_and_only_with_the
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_an_order_is_written_and_placed_with_the_total_on_the_button(
     portal: PortalService, new_page: NewPage
 ) -> None:
@@ -152,6 +153,7 @@ async def test_an_order_is_written_and_placed_with_the_total_on_the_button(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_the_pages_around_an_order_are_accessible_and_calm(portal: PortalService, new_page: NewPage) -> None:
     shop = await open_shop(portal)
     page = await new_page()

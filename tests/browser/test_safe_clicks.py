@@ -34,6 +34,7 @@ _WIDTHS = (390, 1180)
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_long_names_do_not_make_a_page_too_wide(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     account = await create_account(by, new_email(), "Olive Run", PASSWORD, operator=True)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from stoa.access.apps import create_app
 from stoa.access.grants import install
@@ -31,6 +32,7 @@ async def import_into(portal: PortalService, handle: str, content: bytes) -> str
         return response.json()["data"]["id"]
 
 
+@pytest.mark.long
 async def test_an_import_page_updates_itself_and_offers_failed_rows(portal: PortalService, new_page: NewPage) -> None:
     page = await new_page()
     account = await portal.create_account()

@@ -130,6 +130,7 @@ async def _tab(page: Page, name: str) -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_an_operator_suspends_announces_searches_watches_and_invites(
     portal: PortalService, new_page: NewPage
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 
 import httpx
+import pytest
 from playwright.async_api import expect
 
 from tests.browser.conftest import NewPage, PortalService
@@ -12,6 +13,7 @@ from tests.support.axe import check
 from tests.support.screenshots import screenshot
 
 
+@pytest.mark.long
 async def test_charts_show_values_under_the_pointer(portal: PortalService, new_page: NewPage) -> None:
     page = await new_page()
     await sign_up(page, portal)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.async_api import Page, expect
 
 from stoa.accounts.ownership import open_store
@@ -16,6 +17,7 @@ from tests.support.people import PASSWORD, as_operator, new_email
 from tests.support.screenshots import screenshot
 
 
+@pytest.mark.long
 async def test_a_new_service_is_set_up(fresh_portal: PortalService, new_page: NewPage) -> None:
     page = await new_page()
     setup_url = await fresh_portal.setup_url()
@@ -142,6 +144,7 @@ async def test_a_merchant_approves_and_uninstalls_an_app(portal: PortalService, 
         assert refused.json()["code"] == "app_not_installed"
 
 
+@pytest.mark.long
 async def test_a_merchant_finds_ships_and_refunds_an_order(portal: PortalService, new_page: NewPage) -> None:
     by = as_operator(portal.db, portal.settings)
     account = await portal.create_account("Maria Stone")
@@ -213,6 +216,7 @@ async def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"the keyboard cannot reach {name}")
 
 
+@pytest.mark.long
 async def test_an_app_is_registered_with_the_keyboard(portal: PortalService, new_page: NewPage) -> None:
     account = await portal.create_account()
     page = await new_page()
@@ -242,6 +246,7 @@ async def test_an_app_is_registered_with_the_keyboard(portal: PortalService, new
     await expect(page.get_by_role("heading", name="By keyboard", exact=True)).to_be_visible()
 
 
+@pytest.mark.long
 async def test_an_app_is_registered_on_a_phone_without_javascript(
     portal: PortalService, new_page: NewPage, tmp_path: Path
 ) -> None:

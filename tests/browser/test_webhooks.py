@@ -36,6 +36,7 @@ async def environment(page: Page) -> dict[str, str]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_a_new_developer_receives_a_verified_webhook(
     fresh_portal: PortalService, new_page: NewPage, tmp_path: Path
 ) -> None:

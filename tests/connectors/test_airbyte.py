@@ -88,6 +88,7 @@ def _of_type(messages: list[dict[str, Any]], kind: str) -> Iterator[dict[str, An
 
 @needs_runner
 @pytest.mark.timeout(900)
+@pytest.mark.long
 async def test_the_runner_reads_everything_and_then_what_changed(service: Service, tmp_path: Path) -> None:
     account = await service.account("airbyte")
     runner = Runner(account, tmp_path)

@@ -59,6 +59,7 @@ def load(account: Account, folder: Path, overlap_s: int, program: str = LOAD) ->
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_the_second_load_has_only_changes_and_removes_what_was_deleted(service: Service, tmp_path: Path) -> None:
     account = await service.account("dlt")
     async with account.client() as api:

@@ -17,7 +17,11 @@ from stoa.db.connection import Connection, connect
 from stoa.db.pool import Database
 from stoa.settings import Settings
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.not_on_cluster("it counts the rows that one server reads")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.not_on_cluster("it counts the rows that one server reads"),
+]
 
 # Limits per named row. A write descends every index of its tables, a few blocks each, and an order writes many tables.
 # Scanning a single index of this store reads more than a hundred blocks, and all its rows.

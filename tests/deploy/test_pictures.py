@@ -20,6 +20,7 @@ OPERATIONS = Path(__file__).parents[2] / "docs/operations"
 
 @needs_haproxy
 @pytest.mark.not_on_cluster("it is about the proxy")
+@pytest.mark.long
 async def test_haproxy_serves_a_picture_from_its_memory(tmp_path: Path) -> None:
     with Service(tmp_path, workers=1, background=False) as service:
         account = await service.account("pictures")

@@ -61,7 +61,7 @@ def environment(demo: Service, clone: Path, api: httpx.Client) -> Iterator[dict[
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("language", ["python", pytest.param("typescript", marks=needs_npm)])
+@pytest.mark.parametrize("language", ["python", pytest.param("typescript", marks=[needs_npm, pytest.mark.long])])
 def test_the_app_receives_a_verified_webhook_and_refuses_a_forgery(
     clone: Path, environment: dict[str, str], language: str
 ) -> None:

@@ -41,7 +41,16 @@ def with_tools(environment: dict[str, str]) -> dict[str, str]:
     return {**environment, "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("page", ["authentication.md", "customers.md", "exports.md", "imports.md", "installing.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("authentication.md", marks=pytest.mark.long),
+        "customers.md",
+        "exports.md",
+        "imports.md",
+        "installing.md",
+    ],
+)
 def test_operator_commands_run_as_written(demo: Service, tmp_path: Path, page: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -90,6 +99,7 @@ def test_every_make_command_has_a_target(page: Path) -> None:
 
 @needs_npm
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_the_commands_that_generate_clients_work(tmp_path: Path) -> None:
     install()
     generated = ROOT / "tests/generated"

@@ -254,6 +254,7 @@ def test_a_password_is_never_on_a_command_line() -> None:
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
+@pytest.mark.long
 async def test_a_server_of_an_older_version_is_backed_up_and_restored(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
         await accepts_connections(server)
@@ -280,6 +281,7 @@ def test_the_version_of_a_column_is_not_restored(options: bytes, kept: bytes | N
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
+@pytest.mark.long
 async def test_a_backup_of_the_embedded_server_is_restored_into_an_older_one(source: str, tmp_path: Path) -> None:
     file = await saved(source, tmp_path)
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
@@ -346,6 +348,7 @@ async def check_pictures(saved: Service, restored: Service, path: str) -> None:
         assert (await client.get(path)).status_code == 200
 
 
+@pytest.mark.long
 async def test_a_busy_service_is_backed_up_and_restored_with_every_credential(tmp_path: Path) -> None:
     """Back up under load, drill and restore with the commands of an operator."""
     file = tmp_path / "stoa.backup"

@@ -61,6 +61,7 @@ def url(server: EmbeddedPostgres, admin: Connection) -> str:
 
 
 @pytest.mark.parametrize("limit", [20, 2])
+@pytest.mark.long
 async def test_orders_go_on_when_the_role_has_no_further_connection(
     url: str, admin: Connection, settings: Settings, limit: int
 ) -> None:

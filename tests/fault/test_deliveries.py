@@ -193,6 +193,7 @@ async def until_drained(database: Database, receiver: Receiver, writer: Writer) 
 
 
 @pytest.mark.timeout(SECONDS + RECOVERY_S + 120)
+@pytest.mark.long
 async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restarts(tmp_path: Path) -> None:
     with Postgres(copy_migrated(tmp_path / "postgres")) as server:
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)
@@ -229,6 +230,7 @@ async def test_no_event_is_lost_when_workers_are_killed_and_the_database_restart
 
 
 @pytest.mark.timeout(RECOVERY_S + 120)
+@pytest.mark.long
 async def test_the_deliveries_of_a_suspended_worker_are_taken_over(tmp_path: Path) -> None:
     with Postgres(copy_migrated(tmp_path / "postgres")) as server:
         database, nudge = Database(server.dsn, size=4), Notifier(server.dsn)

@@ -3,11 +3,14 @@
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.figures.failover import fail_over
 from tests.support.standby import needs_standby
 
 
 @needs_standby
+@pytest.mark.long
 async def test_nothing_acknowledged_is_lost_with_the_primary() -> None:
     # The servers run as another user, who cannot enter the folders of pytest.
     with tempfile.TemporaryDirectory(prefix="stoa-failover-") as folder:

@@ -50,6 +50,7 @@ async def write_on(account: Account, name: str, done: asyncio.Event) -> list[str
 
 
 @pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.long
 async def test_connections_are_neither_refused_nor_reset_while_killed_workers_are_replaced(
     killable: Service, killed: int
 ) -> None:
@@ -67,6 +68,7 @@ async def test_connections_are_neither_refused_nor_reset_while_killed_workers_ar
     await asyncio.to_thread(until, lambda: len(set(killable.workers()) - set(workers)) == killed, "they are replaced")
 
 
+@pytest.mark.long
 async def test_repeated_kills_of_workers_neither_stop_the_service_nor_lose_writes(killable: Service) -> None:
     account = await killable.account("killed")
     done = asyncio.Event()

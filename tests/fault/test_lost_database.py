@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
 from stoa.db.embedded import EmbeddedPostgres
 from tests.support.data_folders import copy_migrated
@@ -86,6 +87,7 @@ async def assert_recovered(account: Account) -> None:
         assert seconds < FAIL_S
 
 
+@pytest.mark.long
 async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_back(
     tmp_path: Path,
 ) -> None:
@@ -107,6 +109,7 @@ async def test_the_service_recovers_when_a_stopped_killed_or_hung_database_is_ba
         assert service.stop() == 0
 
 
+@pytest.mark.long
 def test_an_embedded_database_that_dies_is_restarted(tmp_path: Path) -> None:
     copy_migrated(tmp_path / "postgres")
     with Service(tmp_path, background=False) as service:

@@ -77,6 +77,7 @@ async def accepts_connections(url: str) -> None:
 
 
 @pytest.mark.skipif(not DEBIAN.exists(), reason="Debian's PostgreSQL 15 is not installed")
+@pytest.mark.long
 async def test_the_schema_every_statement_and_the_service_work_on_postgresql_15(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, debian_postgres(Path(folder)) as server:
         await accepts_connections(server)

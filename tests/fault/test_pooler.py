@@ -69,6 +69,7 @@ async def test_a_pool_through_a_pooler_keeps_its_limits_and_leaves_nothing_in_th
             await pool.close()
 
 
+@pytest.mark.long
 async def test_requests_deliveries_and_imports_survive_a_restart_of_the_pooler_under_load(
     server: Postgres, pooler: PgBouncer, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ async def test_requests_deliveries_and_imports_survive_a_restart_of_the_pooler_u
     assert "STOA_DATABASE_DIRECT_URL" not in connections["detail"]
 
 
+@pytest.mark.long
 async def test_without_a_direct_url_deliveries_poll_and_the_service_says_so(
     server: Postgres, pooler: PgBouncer, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ async def call(service: Service, releases: set[str], failures: list[str], done: 
                 releases.add(response.headers.get("x-release", "old"))
 
 
+@pytest.mark.long
 async def test_a_new_release_takes_over_without_a_failed_request(tmp_path: Path) -> None:
     package = installed_copy(tmp_path / "site-packages")
     service = Service(tmp_path / "data", database_url=await migrated_database(f"upgrade_{os.getpid()}"))
@@ -157,6 +158,7 @@ async def test_a_running_request_is_finished_by_the_old_worker(single: Service) 
     await exited(old)
 
 
+@pytest.mark.long
 async def test_a_worker_that_does_not_start_leaves_the_old_one_serving(single: Service) -> None:
     key = single.folder / "secret.key"
     text = key.read_text()
@@ -170,6 +172,7 @@ async def test_a_worker_that_does_not_start_leaves_the_old_one_serving(single: S
     assert single.status("/ready") == 200
 
 
+@pytest.mark.long
 async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path) -> None:
     package = installed_copy(tmp_path / "site-packages")
     url = await migrated_database(f"stuck_{os.getpid()}")
@@ -184,6 +187,7 @@ async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path)
         assert release(service) == "old"
 
 
+@pytest.mark.long
 async def test_a_stop_during_a_reload_ends_all_workers(tmp_path: Path) -> None:
     url = await migrated_database(f"reload_stop_{os.getpid()}")
     with Service(tmp_path, database_url=url, background=False) as service:

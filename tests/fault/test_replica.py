@@ -97,7 +97,7 @@ async def served_by_replica(service: Service, title: Title) -> None:
 
 
 @needs_standby
-@pytest.mark.parametrize("burst", [BESIDE_PREFETCHING, 100_000])
+@pytest.mark.parametrize("burst", [pytest.param(BESIDE_PREFETCHING, marks=pytest.mark.long), 100_000])
 async def test_every_worker_shows_what_any_worker_has_written(service: Service, burst: int) -> None:
     title = await title_of(await service.account(f"written-{burst}", burst=burst, refill=burst))
     await served_by_replica(service, title)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from stoa.access.admission import TTL_S
 from tests.support.service import Account, Service
 
@@ -22,6 +24,7 @@ async def keep_calling(account: Account) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_revocation_takes_effect_on_every_worker_within_a_second(service: Service) -> None:
     accounts: dict[str, Account] = {}
     for number, command in enumerate(COMMANDS):

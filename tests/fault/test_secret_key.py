@@ -49,6 +49,7 @@ async def test_another_key_is_refused_with_both_fingerprints(service: Service, c
     await db.close()
 
 
+@pytest.mark.long
 async def test_the_first_credential_records_the_key_before_any_service_starts(tmp_path: Path) -> None:
     service = Service(tmp_path, database_url=await new_database(f"first_key_{os.getpid()}"))
     create = ["app", "create", "Sync", "--scopes", "products:read"]
@@ -63,6 +64,7 @@ def test_a_key_of_zeros_is_refused_with_the_way_to_make_one(tmp_path: Path) -> N
     assert "openssl rand -hex 32" in line
 
 
+@pytest.mark.long
 async def test_an_operator_replaces_the_key_of_a_running_service(tmp_path: Path) -> None:
     """The walk-through of docs/operations/running.md, on one machine."""
     url, new = await migrated_database(f"rotated_{os.getpid()}"), secrets.token_hex(32)

@@ -6,6 +6,8 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
+
 from stoa.rest.unsent import KERNEL_BYTES
 from tests.fault.conftest import SEND_SECONDS
 from tests.support.metrics import metric, scrape
@@ -46,6 +48,7 @@ async def seconds_until_closed(port: int, parts: list[bytes]) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.long
 async def test_clients_without_a_complete_request_are_closed_after_ten_seconds_and_block_no_others(
     service: Service,
 ) -> None:
@@ -91,6 +94,7 @@ def open_connections(port: int) -> set[int]:
     return {int(row[2].split(":")[1], 16) for row in established}
 
 
+@pytest.mark.long
 async def test_clients_that_do_not_read_are_closed_and_block_no_others(service: Service) -> None:
     account = await service.account("unread")
     clients = [connect(service.port) for _ in range(30)]
@@ -106,6 +110,7 @@ async def test_clients_that_do_not_read_are_closed_and_block_no_others(service: 
             client.close()
 
 
+@pytest.mark.long
 async def test_what_a_client_does_not_read_is_not_buffered_and_its_request_ends_with_the_connection(
     embedded: Service,
 ) -> None:
@@ -124,6 +129,7 @@ async def test_what_a_client_does_not_read_is_not_buffered_and_its_request_ends_
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_a_client_that_reads_slowly_gets_the_whole_response(service: Service) -> None:
     async with service.client() as other:
         # The document names the host of the request, so the size depends on it.

@@ -89,12 +89,14 @@ async def test_a_demo_starts_without_metrics_if_their_default_address_is_in_use(
         assert "Metrics are off: 127.0.0.1:9464 is in use. Set STOA_METRICS to use another address." in demo.output()
 
 
+@pytest.mark.long
 def test_a_second_service_on_the_same_folder_is_refused(embedded: Service) -> None:
     line = refusal(embedded.run("serve", port=free_port(), metrics="off"), 1)
     assert f"{embedded.folder}/postgres is in use by another Stoa, pid {embedded.pid}: stop it first" in line
     assert embedded.status("/ready") == 200
 
 
+@pytest.mark.long
 async def test_one_of_two_services_that_start_at_once_on_one_port_is_refused(tmp_path: Path) -> None:
     url = await new_database(f"twins_{os.getpid()}")
     one = Service(tmp_path / "one", database_url=url, background=False)

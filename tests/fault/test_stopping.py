@@ -25,6 +25,7 @@ def postgres_runs(service: Service) -> bool:
     return (service.folder / "postgres/data/postmaster.pid").exists()
 
 
+@pytest.mark.long
 async def test_after_kill_9_of_the_main_process_the_service_starts_again_on_the_same_port_and_data(
     folder: Path,
 ) -> None:
@@ -38,7 +39,7 @@ async def test_after_kill_9_of_the_main_process_the_service_starts_again_on_the_
         assert await account.statuses(4) == {200}
 
 
-@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+@pytest.mark.parametrize("number", [SIGTERM, pytest.param(SIGINT, marks=pytest.mark.long)])
 async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Path, number: Signals) -> None:
     with Service(folder, command=WITH_NOTES, background=False) as service:
         await service.add_notes()
@@ -58,6 +59,7 @@ async def test_a_stop_finishes_running_requests_and_refuses_new_ones(folder: Pat
         assert "Traceback" not in service.output()
 
 
+@pytest.mark.long
 async def test_a_service_that_is_about_to_stop_serves_until_proxies_have_noticed(folder: Path) -> None:
     with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S, background=False) as service:
         account = await service.account("delayed")
@@ -72,6 +74,7 @@ async def test_a_service_that_is_about_to_stop_serves_until_proxies_have_noticed
         assert "Traceback" not in service.output()
 
 
+@pytest.mark.long
 async def test_ctrl_c_waits_for_no_proxy(folder: Path) -> None:
     with Service(folder, shutdown_delay_seconds=10 * PATIENCE_S, background=False) as service:
         assert service.stop(SIGINT) == 0

@@ -74,6 +74,7 @@ async def test_a_client_that_is_killed_resumes_at_its_last_checkpoint(service: S
     assert await asyncio.to_thread(resumed, account, client, last_cursor(client)) == names(ROWS)
 
 
+@pytest.mark.long
 async def test_after_kill_9_of_its_worker_a_stream_has_no_last_line_and_resumes(service: Service) -> None:
     account = await filled(service, "killed-worker")
     with StreamClient(account) as client:

@@ -68,6 +68,7 @@ def worker(service: Service, *options: str) -> Generator[subprocess.Popen[bytes]
         assert process.wait(60) == 0
 
 
+@pytest.mark.long
 async def test_without_a_delivery_worker_the_backlog_rises_alerts_fire_and_readiness_says_so(service: Service) -> None:
     account = await service.account("unattended")
     async with account.client() as client:
@@ -93,6 +94,7 @@ async def test_without_a_delivery_worker_the_backlog_rises_alerts_fire_and_readi
     assert deep.json()["problems"] == {"deliveries": "no delivery worker is connected to the database"}
 
 
+@pytest.mark.long
 async def test_a_worker_restarts_its_children_and_clears_the_backlog(service: Service) -> None:
     address = f"127.0.0.1:{free_port()}"
     with worker(service, "--metrics", address) as process:
@@ -150,6 +152,7 @@ async def test_the_start_and_stop_of_each_process_are_logged_with_version_and_se
         assert url not in running.output()
 
 
+@pytest.mark.long
 async def test_an_old_schema_is_refused_if_the_service_must_not_migrate(tmp_path: Path) -> None:
     url = await new_database(f"unmigrated_{os.getpid()}")
     service = Service(tmp_path, database_url=url)

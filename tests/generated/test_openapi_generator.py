@@ -23,6 +23,7 @@ JAR = Path(_spec.origin).parent / "openapi-generator.jar" if _spec and _spec.ori
 @pytest.mark.skipif(JAVA is None, reason="openapi-generator needs Java")
 @pytest.mark.skipif(not JAR.exists(), reason="the package openapi-generator-cli is not installed")
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_a_client_of_openapi_generator_is_generated_compiles_and_calls(
     description: Path, account: Account, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ def sent(collection: Path, demo: Service, report: Path) -> list[tuple[str, int]]
 
 @needs_npm
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_newman_runs_the_whole_collection_twice(demo: Service, tmp_path: Path) -> None:
     install(NEWMAN)
     collection = tmp_path / "collection.json"

@@ -18,6 +18,7 @@ _HEY_CONFIG = """export default {{
 
 @needs_npm
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_a_typescript_client_is_generated_compiles_and_calls(
     description: Path, account: Account, tmp_path: Path
 ) -> None:
@@ -36,6 +37,7 @@ async def test_a_typescript_client_is_generated_compiles_and_calls(
 
 @needs_npm
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_a_hey_api_client_is_generated_compiles_and_calls(
     description: Path, account: Account, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ async def test_a_service_runs_imports_and_replaces_a_dead_worker(service: Servic
     assert background(service) != [worker]
 
 
+@pytest.mark.long
 async def test_an_upload_to_a_running_service_finishes_while_the_client_waits(service: Service) -> None:
     account = await service.account("waiting")
     async with account.client() as client:

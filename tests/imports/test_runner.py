@@ -59,6 +59,7 @@ async def assert_once(shop: Shop, count: int, job: dict[str, Any]) -> None:
     assert [row["row"] for row in rows] == list(range(1, count + 1))
 
 
+@pytest.mark.long
 async def test_a_job_survives_killed_workers(shop: Shop, settings: Settings) -> None:
     count = 8_000
     job = await send(shop, lines(mug(n) for n in range(count)))

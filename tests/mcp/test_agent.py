@@ -149,6 +149,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.long
 async def test_a_reachable_server_needs_a_token_of_its_own(account: Account) -> None:
     variables = environment(account)
     refused = subprocess.run(
@@ -245,6 +246,7 @@ def _long_product(number: int) -> dict[str, Any]:
     return {"name": f"Product {number}", "price": "1.00", "description": "Long text. " * 90}
 
 
+@pytest.mark.long
 async def test_wrong_credentials_and_a_service_that_is_gone_are_reported(account: Account) -> None:
     variables = {**environment(account), "STOA_CLIENT_SECRET": "wrong"}
     refused = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, check=False, timeout=60)

@@ -81,6 +81,7 @@ async def clients(concurrent_shop: Shop, settings: Settings) -> AsyncIterator[li
         await service.database.close()
 
 
+@pytest.mark.long
 async def test_three_thousand_buyers_get_a_thousand_units(
     concurrent_shop: Shop, clients: list[httpx.AsyncClient]
 ) -> None:

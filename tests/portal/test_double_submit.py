@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.portal.kit.dispatch import SIGN_IN
@@ -85,6 +87,7 @@ LAST = """
 SLOW_ON_CLUSTER = {"open_development_store", "open_development_store_for_app"}
 
 
+@pytest.mark.long
 async def test_a_form_that_is_submitted_twice_or_in_two_tabs_is_done_once(
     application: Application, db: Database
 ) -> None:

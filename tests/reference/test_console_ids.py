@@ -34,6 +34,9 @@ def _addresses() -> list[str]:
     return [address for _, _, address in sorted(found)]
 
 
+pytestmark = pytest.mark.long  # a demo of its own
+
+
 @pytest.fixture(scope="module")
 async def demo(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str

@@ -55,6 +55,7 @@ def anywhere(text: str | None) -> str:
     return re.sub(r"https?://[^/\"]+(?=/stores)", "", text or "")
 
 
+@pytest.mark.long
 async def test_the_script_shows_the_samples_of_the_server(account: Account, browser: Browser) -> None:
     silent = await (await browser.new_context(java_script_enabled=False)).new_page()
     page = await (await browser.new_context()).new_page()
@@ -335,6 +336,7 @@ async def test_the_samples_are_beside_the_text_at_1180_pixels(account: Account, 
 
 
 @pytest.mark.parametrize("address", SOME)
+@pytest.mark.long
 async def test_a_page_has_no_accessibility_violations(account: Account, browser: Browser, address: str) -> None:
     context = await browser.new_context()
     page = await context.new_page()

@@ -35,6 +35,7 @@ def test_the_document_conforms_to_the_schema_of_openapi_32() -> None:
     assert_valid(openapi_32(), dict(cast("Any", schemas).schema_v32))
 
 
+@pytest.mark.long
 def test_references_parameters_and_schemas_are_valid() -> None:
     document: Any = openapi_32()
     assert list(OpenAPIV32SpecValidator(document).iter_errors()) == []

@@ -21,6 +21,7 @@ async def stored(fleet: Fleet, shard: str, shop: Shop) -> Counter[str]:
     return Counter(row[0] for row in rows)
 
 
+@pytest.mark.long
 async def test_a_move_loses_and_doubles_no_write(fleet: Fleet) -> None:
     shop = await fleet.open_shop()
     before = await stored(fleet, "", shop)

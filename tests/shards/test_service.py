@@ -71,6 +71,7 @@ async def stoa(service: Service, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 async def test_a_store_moves_while_apps_use_it(replicating: str, settings: Settings, tmp_path: Path) -> None:
     directory = await copied_database(replicating, f"served_{os.getpid()}")
     shard = await copied_database(replicating, f"served_{os.getpid()}_east")
@@ -116,6 +117,7 @@ async def test_a_store_moves_while_apps_use_it(replicating: str, settings: Setti
                     await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_two_shards_are_migrated_while_apps_use_them(
     replicating: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

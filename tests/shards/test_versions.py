@@ -27,6 +27,7 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.mark.long
 async def test_a_store_moves_from_15_to_18(folder: Path, replicating: str, settings: Settings) -> None:
     newer = await copied_database(replicating, "newer")
     with Pair(folder / "older", synchronous=False, settings=["wal_level=logical"]) as older:
@@ -41,6 +42,7 @@ async def test_a_store_moves_from_15_to_18(folder: Path, replicating: str, setti
             await unsubscribe(db, PUBLICATION)
 
 
+@pytest.mark.long
 async def test_a_move_from_a_server_that_failed_over_begins_again(
     folder: Path, replicating: str, settings: Settings
 ) -> None:

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.timeout(2 * WITHIN_S)
 
 
 @needs_npm
+@pytest.mark.long
 async def test_the_guide_runs_from_top_to_bottom(package: Path, service: Service, tmp_path: Path) -> None:
     """The blocks of typescript-sdk.md are one program."""
     account = await service.account("ts-guide")

@@ -60,6 +60,7 @@ async def test_the_tests_of_the_package_pass(package: Path, service: Service, tm
     done = node(
         "--test",
         "--test-force-exit",
+        "--test-concurrency=4",  # most of them wait
         "--test-reporter=tap",
         *files,
         where=package,

@@ -29,6 +29,7 @@ async def product(account: Account, name: str) -> None:
         assert answer.status_code == 201, answer.text
 
 
+@pytest.mark.long
 async def test_every_event_of_an_app_subscription_arrives_signed_while_both_releases_deliver(
     releases: Releases, receiver: Receiver
 ) -> None:

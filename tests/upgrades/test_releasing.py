@@ -83,6 +83,7 @@ async def test_calls_of_the_previous_release_are_not_ambiguous(db: Database) -> 
         assert now == signature or arguments(now) != arguments(signature), f"give {now} a new name"
 
 
+@pytest.mark.long
 def test_a_release_is_made_by_one_command(tmp_path: Path) -> None:
     """In a clone: two commits, a tag between them, one version everywhere, and the record of what the release needs."""
     clone = tmp_path / "clone"

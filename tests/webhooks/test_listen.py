@@ -262,6 +262,7 @@ async def test_a_missing_or_wrong_setting_prints_a_clear_error(
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.long
 async def test_a_restart_of_the_service_does_not_end_the_command(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> None:
