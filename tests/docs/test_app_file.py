@@ -33,8 +33,7 @@ def commands(language: str) -> tuple[str, str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("language", ["python", pytest.param("typescript", marks=needs_npm)])
-@pytest.mark.long
+@pytest.mark.parametrize("language", ["python", pytest.param("typescript", marks=[needs_npm, pytest.mark.long])])
 def test_the_app_of_a_file_receives_a_verified_webhook_and_refuses_a_forgery(
     clone: Path, environment: dict[str, str], api: httpx.Client, language: str
 ) -> None:

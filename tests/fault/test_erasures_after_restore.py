@@ -74,7 +74,6 @@ async def replayed(url: str, erasures: ErasureList) -> Replayed:
 
 
 @pytest.mark.timeout(300)  # several commands and services, one after another
-@pytest.mark.long
 async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> None:
     name = f"erased_{worker_id}_{os.getpid()}"
     url, empty = await migrated_database(name), await new_database(f"{name}_new")

@@ -149,7 +149,6 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.long
 async def test_a_reachable_server_needs_a_token_of_its_own(account: Account) -> None:
     variables = environment(account)
     refused = subprocess.run(

@@ -85,7 +85,6 @@ async def connected(provider: Any, address: str, service: Service) -> AsyncGener
         yield client
 
 
-@pytest.mark.long
 async def test_an_agent_calls_with_its_client_secret(open_service: tuple[Service, str], server: str) -> None:
     service, _ = open_service
     account = await service.account("callers-secret", scopes=["products:read", "products:write"])
@@ -230,7 +229,6 @@ async def test_a_token_describes_only_itself(open_service: tuple[Service, str]) 
     [["--oauth"], ["--http", "--oauth"], ["--http", "--oauth", "--scopes", "products:read"]],
     ids=["without http", "without its URL", "with scopes"],
 )
-@pytest.mark.long
 def test_oauth_needs_http_and_the_urls(account: Account, words: list[str]) -> None:
     refused = subprocess.run(
         [sys.executable, "-m", "stoa", "mcp", *words],

@@ -182,7 +182,6 @@ async def test_nothing_is_known_of_a_shard_that_was_removed(apart: Fleet, monkey
     assert math.isnan(sample("stoa_webhook_workers", "east") or 0)
 
 
-@pytest.mark.long
 async def test_one_shard_is_restored_while_the_others_stay(apart: Fleet, tmp_path: Path) -> None:
     kept, moved, lost = [await apart.open_shop() for _ in range(3)]
     await apart.move(kept, "east")
