@@ -1,13 +1,12 @@
 """One server with logical replication for each test process, and on it a directory with two shards."""
 
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.fleet import Fleet, copied_database, replicating_server
+from tests.support.fleet import Fleet, copied_database, replicating_server, unused
 from tests.support.sharded import Sharded, as_superuser, sharded
 from tests.support.shops import Shop
 
@@ -30,7 +29,7 @@ def replicating() -> Iterator[str]:
 async def fleet(replicating: str, settings: Settings) -> Fleet:
     """A directory with the shards east and west."""
     names = ("directory", "east", "west")
-    urls = {name: await copied_database(replicating, f"{name}_{os.getpid()}") for name in names}
+    urls = {name: await copied_database(replicating, unused(name)) for name in names}
     made = Fleet(settings, urls.pop("directory"), urls)
     await made.add_shards()
     return made

@@ -1,6 +1,5 @@
 """What reads the stores of all shards: the merged answers equal those of one database, and name a shard that does not answer."""
 
-import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 from tests.contract.test_statements import ALL
-from tests.support.fleet import FENCING, Fleet, copied_database
+from tests.support.fleet import FENCING, Fleet, copied_database, unused
 from tests.support.people import User, create_user, signed_in_browser
 from tests.support.shops import Shop
 
@@ -122,7 +121,7 @@ class Landscape(msgspec.Struct):
 @pytest.fixture(scope="module")
 async def landscape(replicating: str, settings: Settings) -> Landscape:
     names = ("pages", "pages_east", "pages_west")
-    urls = [await copied_database(replicating, f"{name}_{os.getpid()}") for name in names]
+    urls = [await copied_database(replicating, unused(name)) for name in names]
     fleet = Fleet(settings, urls[0], {"east": urls[1], "west": urls[2]})
     shops = [await fleet.open_shop() for _ in range(3)]
     application, db = Application(fleet.settings), Database(fleet.directory.url, size=2)

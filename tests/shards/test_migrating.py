@@ -1,9 +1,7 @@
 """`stoa migrate` migrates the directory and its shards, and new global tables reach the shards."""
 
-import os
-
 import pytest
-from tests.support.fleet import Fleet, copied_database
+from tests.support.fleet import Fleet, copied_database, unused
 
 from stoa.db import migrate as migrations
 from stoa.db.migrate import missing
@@ -28,7 +26,7 @@ REMOVAL = Migration(9004, "removal", "-- phase: contract\nALTER TABLE probes ADD
 @pytest.fixture(scope="module")
 async def pair(replicating: str, settings: Settings) -> Fleet:
     """A directory with one shard, which these tests migrate further."""
-    urls = {name: await copied_database(replicating, f"{name}_{os.getpid()}_migrated") for name in ("first", "second")}
+    urls = {name: await copied_database(replicating, unused(name)) for name in ("first", "second")}
     made = Fleet(settings, urls["first"], {"second": urls["second"]})
     await made.add_shards()
     return made

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import REGISTRY
 from tests.support.databases import PATIENCE_S
-from tests.support.fleet import FENCING, Fleet, copied_database
+from tests.support.fleet import FENCING, Fleet, copied_database, unused
 
 from stoa.access import stores
 from stoa.access.console import all_shards
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.timeout(300)
 async def apart(replicating: str, settings: Settings) -> Fleet:
     """Databases that no other file uses, because one of them is restored."""
     names = ("work", "work_east", "work_west")
-    urls = [await copied_database(replicating, f"{name}_{os.getpid()}") for name in names]
+    urls = [await copied_database(replicating, unused(name)) for name in names]
     made = Fleet(settings, urls[0], {"east": urls[1], "west": urls[2]})
     await made.add_shards()
     return made

@@ -1,6 +1,8 @@
 """A directory and shards for tests: databases of a server with logical replication, and writers that enter their store."""
 
 import asyncio
+import itertools
+import os
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +32,7 @@ from tests.support.databases import sibling
 from tests.support.sharded import let_replicate
 from tests.support.shops import Shop, open_shop, operator_of
 
+_numbers = itertools.count(1)
 FENCING = "stoa tests fencing"  # a move waits for sessions whose name does not end like this
 
 
@@ -40,6 +43,11 @@ def replicating_server(folder: Path, *, durable: bool = False) -> EmbeddedPostgr
     with (folder / "data/postgresql.auto.conf").open("a") as settings:
         settings.write("max_sync_workers_per_subscription = 6\n")
     return EmbeddedPostgres(folder, durable=durable)
+
+
+def unused(name: str) -> str:
+    """The name of a database that no fixture has made yet, also if pytest makes the same fixture of a module again."""
+    return f"{name}_{os.getpid()}_{next(_numbers)}"
 
 
 async def copied_database(server: str, name: str, template: str = "stoa") -> str:
