@@ -3,9 +3,11 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -21,11 +23,12 @@ from stoa.mail.outbox import post
 from stoa.operations.doctor import examine
 from stoa.operations.maintenance import maintain
 from stoa.settings import Settings, secret_key
+from tests.support.databases import PATIENCE_S
 from tests.support.people import new_email
 from tests.support.smtp import MailboxServer, create_certificate
 from tests.webhooks.workers import until
 
-QUICK = CourierConfig(retries=(0.05, 0.1), lease=5, poll=0.05, timeout=2, stop_after=0.3)
+QUICK = CourierConfig(retries=(0.05, 0.1), lease=120, poll=0.05, timeout=30, stop_after=0.3)
 HOSTILE = "Agora\r\nBcc: victim@example.com\r\n\r\n<script>alert(1)</script> \x00\u202e🏛"
 
 
@@ -189,28 +192,57 @@ async def test_a_kill_between_send_and_settle_repeats_the_mail_under_the_same_id
     assert first.message["Date"] == second.message["Date"]
 
 
-async def test_couriers_share_the_mails_and_a_hanging_server_does_not_delay_the_stop(
-    db: Database, settings: Settings, mailbox: MailboxServer
-) -> None:
+async def test_couriers_share_the_mails(db: Database, settings: Settings, mailbox: MailboxServer) -> None:
     emails = [await write(db) for _ in range(30)]
     configured, stop = with_mail(settings, mailbox), asyncio.Event()
-    impatient = msgspec.structs.replace(QUICK, timeout=1.0)
-    running = [asyncio.create_task(Courier(db, configured, impatient).run(stop)) for _ in range(3)]
+    running = [asyncio.create_task(Courier(db, configured, QUICK).run(stop)) for _ in range(3)]
 
     async def all_sent() -> bool:
         return [tuple(each) for each in await db.fetch("SELECT DISTINCT status FROM mails")] == [("sent",)]
 
     await until(all_sent, "all mails are sent")
-    mailbox.hangs = True
-    hung = await write(db)
-
-    async def leased() -> bool:
-        return (await row(db, hung))[1] == 1
-
-    await until(leased, "the mail is leased")
     stop.set()
     await asyncio.gather(*running)
     assert sorted(each.recipient for each in mailbox.received) == sorted(emails), "each mail is sent once"
+
+
+@contextmanager
+def silent_server(url: str, *, accepts: bool) -> Generator[str]:
+    """A mail server that accepts connections and says nothing, or whose machine does not answer them at all."""
+    with socket.create_server(("127.0.0.1", 0), backlog=8 if accepts else 0) as listening, ExitStack() as queue:
+        port = listening.getsockname()[1]
+        for _ in range(0 if accepts else 3):  # the queue is full afterwards, and the kernel drops further connections
+            waiting = queue.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield url.format(port=port)
+
+
+@pytest.mark.parametrize(
+    ("url", "accepts"),
+    [
+        ("smtp://127.0.0.1:{port}", False),
+        ("smtp://127.0.0.1:{port}", True),
+        ("smtps://127.0.0.1:{port}", True),
+    ],
+    ids=["no connection", "no greeting", "no handshake"],
+)
+async def test_a_hanging_server_does_not_delay_the_stop(
+    db: Database, settings: Settings, *, url: str, accepts: bool
+) -> None:
+    hung, stop = await write(db), asyncio.Event()
+    patient = msgspec.structs.replace(QUICK, timeout=600)
+    with silent_server(url, accepts=accepts) as silent:
+        configured = msgspec.structs.replace(settings, smtp_url=silent, mail_from="Stoa <noreply@stoa.example>")
+        running = asyncio.create_task(Courier(db, configured, patient).run(stop))
+
+        async def leased() -> bool:
+            return (await row(db, hung))[1] == 1
+
+        await until(leased, "the mail is leased")
+        stop.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await running
     assert (await row(db, hung))[0] == "waiting"
 
 

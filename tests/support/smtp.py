@@ -52,7 +52,6 @@ class MailboxServer:
         self.received: list[Received] = []
         self.answers: dict[str, str] = {}  # by recipient, in place of 250 for RCPT TO
         self.accepted: Callable[[Received], None] = lambda _: None
-        self.hangs = False
         self.port = 0
         self._implicit = implicit
         self._tls: ssl.SSLContext | None = None
@@ -91,9 +90,6 @@ class MailboxServer:
             writer.write(f"{text}\r\n".encode())
             await writer.drain()
 
-        if self.hangs:
-            await reader.read()
-            return
         await say("220 mailbox")
         while line := await reader.readline():
             word, _, rest = line.decode().strip().partition(" ")

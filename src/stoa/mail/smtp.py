@@ -1,6 +1,7 @@
 """A connection to the mail server. Its calls block; the courier runs them in a thread."""
 
 import smtplib
+import socket
 import ssl
 from contextlib import suppress
 from email.message import EmailMessage
@@ -21,6 +22,18 @@ class Refusal(msgspec.Struct, frozen=True):
     lost: bool
 
 
+class _Session(smtplib.SMTP):
+    """A session over a socket that is connected."""
+
+    def __init__(self, connected: socket.socket, host: str, domain: str) -> None:
+        self._connected = connected
+        super().__init__(host, local_hostname=domain)
+
+    def connect(self, host: str = "", port: int = 0, source_address: object = None) -> tuple[int, bytes]:
+        self.sock = self._connected
+        return self.getreply()
+
+
 class Connection:
     """A session with the server: opened once for a batch of mails."""
 
@@ -29,20 +42,39 @@ class Connection:
         self._domain = domain  # named in EHLO, because looking up our own name may hang
         self._timeout = timeout
         self._smtp: smtplib.SMTP | None = None
+        self._handle: socket.socket | None = None  # of the socket in use, which TLS hides
+        self._aborted = False
 
     def open(self) -> None:
         """Connect, encrypt and sign in; certificates are verified."""
         server, tls = self._server, ssl.create_default_context()
-        address = (server.host, server.port, self._domain)
+        connected = self._connect()
         if server.tls == "implicit":
-            smtp = smtplib.SMTP_SSL(*address, timeout=self._timeout, context=tls)
-        else:
-            smtp = smtplib.SMTP(*address, timeout=self._timeout)
-        self._smtp = smtp
+            connected = tls.wrap_socket(connected, server_hostname=server.host)
+        self._smtp = smtp = _Session(connected, server.host, self._domain)
         if server.tls == "starttls":
             smtp.starttls(context=tls)
         if server.user:
             smtp.login(server.user, server.password)
+
+    def _connect(self) -> socket.socket:
+        """Try each address of the server."""
+        failed: OSError = ConnectionAbortedError("the process stops")
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            self._server.host, self._server.port, type=socket.SOCK_STREAM
+        ):
+            connecting = socket.socket(family, kind, protocol)
+            connecting.settimeout(self._timeout)
+            self._release()
+            self._handle = connecting.dup()
+            try:
+                if not self._aborted:
+                    connecting.connect(address)
+                    return connecting
+            except OSError as error:
+                failed = error
+            connecting.close()
+        raise failed
 
     def send(self, message: EmailMessage, sender: str, recipient: str) -> None:
         if self._smtp is None:
@@ -50,17 +82,25 @@ class Connection:
         self._smtp.send_message(message, sender, [recipient])
 
     def close(self) -> None:
-        if self._smtp is not None:
-            with suppress(OSError, smtplib.SMTPException):
-                self._smtp.quit()
-            self.abort()
-
-    def abort(self) -> None:
-        """Close the socket; a call that waits in another thread fails at once."""
         smtp, self._smtp = self._smtp, None
         if smtp is not None:
+            with suppress(OSError, smtplib.SMTPException):
+                smtp.quit()
+            smtp.close()
+        self._release()
+
+    def abort(self) -> None:
+        """End the connection; a call that waits in another thread fails at once. Closing a socket would not wake it."""
+        self._aborted = True
+        handle = self._handle  # the other thread may take it away
+        if handle is not None:
             with suppress(OSError):
-                smtp.close()
+                handle.shutdown(socket.SHUT_RDWR)
+
+    def _release(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
 
 
 def refusal_of(error: Exception) -> Refusal:
