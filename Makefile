@@ -9,7 +9,7 @@ INSTALL := PYTHON=$(PYTHON) tools/install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-all coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants
+.PHONY: demo quick test test-all coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants stress
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
@@ -61,8 +61,9 @@ quick: $(VENV)/.dev ## run the fast tests, in about two minutes; for the working
 	@$(PYTEST) -n $(JOBS) --quick $(ARGS)
 
 # The gate runs the connectors and the shards by themselves.
+GATE = -n $(JOBS) -m "not long" $(if $(ARGS),$(ARGS),--ignore tests/connectors --ignore tests/shards)
 test: $(VENV)/.dev ## run the test suite in parallel, in about ten minutes, without its longest scenarios
-	@$(PYTEST) -n $(JOBS) --durations 10 -m "not long" $(if $(ARGS),$(ARGS),--ignore tests/connectors --ignore tests/shards) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
+	@$(PYTEST) --durations 10 $(GATE) && status=0 || status=$$?; mkdir -p .pytest_cache; echo $$status > .pytest_cache/status; exit $$status
 
 test-all: $(VENV)/.dev ## run every test, in about 25 minutes; before a release
 	@$(PYTEST) -n $(JOBS) --durations 10 $(ARGS)
@@ -98,6 +99,9 @@ test-shards-all: ## the same with all tests that can run there
 
 test-failed: $(VENV)/.dev ## run only the tests that failed in the last run, one after another
 	@$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
+
+stress: $(VENV)/.dev ## run the suite 20 times beside busy processes, and name each test that failed in any run; RUNS= and ARGS= limit it
+	@$(BIN)/python -m tests.stress --runs $(or $(RUNS),20) --dist worksteal $(GATE)
 
 deep: $(VENV)/.dev ## run the property tests with twenty times as many examples, every hostile value, and a large race for stock; takes 15 minutes
 	@$(PYTEST) tests/property -n $(JOBS) --hypothesis-profile=deep --timeout 3600 $(ARGS)

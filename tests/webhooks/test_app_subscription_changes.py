@@ -68,12 +68,15 @@ async def test_what_waits_at_an_uninstall_is_not_sent_and_not_sent_after_a_reins
         await install(by, app.client_id, shop.store.handle)
         await create_product(shop, "New")
 
-        async def arrived() -> bool:
-            return any(each["data"]["name"] == "New" for each in receiver.events)
-
-        await until(arrived, "the new event arrives")
         [second] = await copies(db, app)
-        assert [each["status"] for each in await log(db, second["id"])] == ["succeeded"]
+
+        async def sent() -> list[str]:
+            entries = await log(db, second["id"])
+            return [each["status"] for each in entries if each["status"] != "pending"]
+
+        assert await until(sent, "the new event is recorded as sent") == ["succeeded"]
+        assert len(await log(db, second["id"])) == 1  # what waited is not in it, not even as pending
+        assert receiver.events[-1]["data"]["name"] == "New"
 
 
 async def test_a_store_that_takes_a_scope_back_sends_no_more_of_its_events(
