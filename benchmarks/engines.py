@@ -159,7 +159,7 @@ async def _measure_deliveries(url: str, folder: Path) -> EngineRow:
         home = folder / name
         home.mkdir()
         before = engine.cpu()
-        per_second, _ = await deliveries.throughput(home, EVENTS, url=engine.url)
+        per_second = (await deliveries.throughput(home, EVENTS, url=engine.url)).per_second
         spent = [after - earlier for after, earlier in zip(engine.cpu(), before, strict=True)]
         sides.append(Side(per_second, [1000 * second / EVENTS for second in spent]))
     return EngineRow("deliveries", *sides)
