@@ -61,12 +61,15 @@ def run(number: int, folder: Path, arguments: tuple[str, ...]) -> set[str]:
 def stress(runs: int, loops: int, artefacts: Path, arguments: tuple[str, ...]) -> None:
     """Run pytest with ARGUMENTS several times; exits with 1 if a test failed in one of the runs."""
     artefacts.mkdir(parents=True, exist_ok=True)
-    failures = Counter[str]()
-    with busy_loops(loops):
-        for number in range(1, runs + 1):
-            failures.update(run(number, artefacts, arguments))
-    for name, count in failures.most_common():
-        click.echo(f"failed in {count} of {runs} runs: {name}")
+    failures, done = Counter[str](), 0
+    try:
+        with busy_loops(loops):
+            while done < runs:
+                failures.update(run(done + 1, artefacts, arguments))
+                done += 1
+    finally:  # also if somebody ends it early
+        for name, count in failures.most_common():
+            click.echo(f"failed in {count} of {done} runs: {name}")
     sys.exit(bool(failures))
 
 
