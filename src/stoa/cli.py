@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import Any
 
 import click
-from rich.console import Console as Terminal
 
 from stoa import DISTRIBUTION
 from stoa import settings as settings_module
@@ -131,12 +130,9 @@ def list_settings(console: Console, as_json: bool) -> None:
     if as_json:
         print_rows(rows, as_json=True, none="")
         return
-    from rich.table import Table  # noqa: PLC0415
+    from stoa.access.tables import show_settings  # noqa: PLC0415
 
-    table = Table("Variable", "Value", "Default", "Description", box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(row["variable"], row["value"], row["default"], row["description"])
-    Terminal().print(table)
+    show_settings(rows)
 
 
 @cli.command()

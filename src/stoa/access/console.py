@@ -7,14 +7,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Gen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import partial
-from typing import IO, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 import msgspec
-import rich.box
-import rich.console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from stoa.access.contract import AccessRefused
 from stoa.access.encryption import Cipher, shard_url
@@ -30,10 +26,12 @@ from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.settings import Settings, secret_key
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 T = TypeVar("T")
 _STATEMENT_MS = 30_000
 FAILED, WRONG_USAGE, UNREACHABLE, IN_PART, INTERRUPTED = 1, 2, 3, 4, 130  # exit codes; 0 is success
-_WIDTH_WITHOUT_TERMINAL = 250  # in a file or pipe, table rows should not wrap
 
 
 class Refused(click.ClickException):
@@ -147,12 +145,9 @@ def print_rows(rows: Sequence[Any], *, as_json: bool, none: str) -> None:
     if as_json:
         _print_json(rows)
     elif rows:
-        table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-        for name in _fields(rows[0]):
-            table.add_column(_heading(name), overflow="fold")
-        for row in rows:
-            table.add_row(*map(_text, _fields(row).values()))
-        _print(table)
+        from stoa.access.tables import show_rows  # noqa: PLC0415
+
+        show_rows([*map(_fields, rows)], _text)
     else:
         click.echo(none)
 
@@ -162,26 +157,17 @@ def print_one(row: Any, *, as_json: bool) -> None:
     if as_json:
         _print_json(row)
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in _fields(row).items():
-        table.add_row(_heading(name), _text(value))
-    _print(table)
+    from stoa.access.tables import show_one  # noqa: PLC0415
+
+    show_one(_fields(row), _text)
 
 
 @contextmanager
-def progress(*, quiet: bool = False) -> Generator[Progress]:
+def progress(*, quiet: bool = False) -> Generator["Progress"]:
     """Progress bars on stderr, if it is a terminal and the output is not for a program."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    screen = rich.console.Console(stderr=True)
-    with Progress(*columns, console=screen, disable=quiet or not screen.is_terminal, transient=True) as shown:
+    from stoa.access.tables import bars  # noqa: PLC0415
+
+    with bars(quiet=quiet) as shown:
         yield shown
 
 
@@ -190,21 +176,12 @@ def warn_shown_once(credential: str) -> None:
     click.echo(f"This {credential} is shown only once: store it in a safe place now.", err=True)
 
 
-def _print(table: Table) -> None:
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    rich.console.Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
-
-
 def _print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def _fields(row: Any) -> Mapping[str, Any]:
     return msgspec.structs.asdict(row) if isinstance(row, msgspec.Struct) else row
-
-
-def _heading(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _text(value: Any) -> str:
