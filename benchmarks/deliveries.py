@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks import certificates
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
-from benchmarks.services import free_port, running
+from benchmarks.services import exit_on_sigterm, free_port, running
 from stoa.access.encryption import Cipher
 from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres
@@ -369,6 +369,7 @@ def as_markdown(marks: Sequence[Mark], command: str) -> str:
 @click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results to a Markdown file.")
 def main(seconds: float, pending: int, file: Path | None) -> None:
     """Measure deliveries on a temporary database."""
+    exit_on_sigterm()
     marks = asyncio.run(run(seconds, pending))
     for mark in marks:
         Console().print(f"{mark.what}: {mark.figure} ({mark.wanted}{'' if mark.met else ': not met'})")

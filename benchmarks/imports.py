@@ -23,6 +23,7 @@ from rich.table import Table
 
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
+from benchmarks.services import exit_on_sigterm
 from stoa.access.apps import create_app
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install, issue_token
@@ -291,6 +292,7 @@ def as_markdown(count: int, done: Sequence[Round], marks: Sequence[Mark]) -> str
 @click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results to a Markdown file.")
 def main(count: int, rounds: int, *, listing: bool, file: Path | None) -> None:
     """Measure imports on a temporary database."""
+    exit_on_sigterm()
     done, pages = asyncio.run(run(count, rounds, listing=listing))
     marks = marks_of(done, pages)
     show(count, done, marks)
