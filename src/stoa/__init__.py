@@ -2,7 +2,7 @@
 
 import sys
 
-# structlog loads rich for tracebacks, which are never logged: a seventh of the start of each process, and 4 MB of its memory.
+# structlog loads rich for tracebacks, which are never logged: an eighth of the start of a worker, and 4 MB of its memory.
 _rich = sys.modules.setdefault("rich", None)  # pyright: ignore[reportArgumentType] - its import fails as long as it is None
 import structlog as structlog  # noqa: E402
 

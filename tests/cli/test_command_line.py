@@ -422,7 +422,7 @@ async def test_a_long_export_shows_its_progress(settings: Settings, shop: Shop, 
 
 @pytest.mark.parametrize("loaded_before", [False, True])
 def test_rich_is_loaded_only_to_show_something(*, loaded_before: bool) -> None:
-    """It takes a seventh of the start of each process and 4 MB of its memory."""
+    """It takes an eighth of the start of a worker and 4 MB of its memory."""
     first = "import rich" if loaded_before else ""
     program = f"{first}\nimport sys, stoa.cli, stoa.web_worker, stoa.worker\nprint('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Tables and progress bars of commands. Loaded when the first one is shown, because rich takes a fifth of the start of a process."""
+"""Tables and progress bars of commands. Loaded when the first one is shown, because rich is slow to load."""
 
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
