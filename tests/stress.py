@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -11,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from tests.mutants.mutation import ROOT
-
+ROOT = Path(__file__).parents[1]
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 # A loop ends by itself when the process that started it is gone.
 BUSY = """
@@ -38,9 +38,16 @@ def run(number: int, folder: Path, arguments: tuple[str, ...]) -> set[str]:
     """Run the suite once; returns the tests that failed or had an error."""
     with (folder / f"{number}.log").open("w+", encoding="utf-8") as log:
         command = [sys.executable, "-m", "pytest", "-q", *arguments]
-        code = subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
-        ).returncode
+        # In a session of its own, so that Ctrl-C reaches it once, from here: a second one would keep it from stopping its server.
+        pytest = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            code = pytest.wait()
+        except BaseException:
+            pytest.send_signal(signal.SIGINT)
+            pytest.wait()
+            raise
         log.seek(0)
         output = log.read()
     failed = set(FAILED.findall(output))
@@ -74,4 +81,5 @@ def stress(runs: int, loops: int, artefacts: Path, arguments: tuple[str, ...]) -
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like with Ctrl-C
     stress()

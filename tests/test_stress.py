@@ -7,6 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests import stress
+from tests.support.service import until
 
 SOMETIMES = """
 from pathlib import Path
@@ -19,6 +20,18 @@ def test_first_try(tmp_path_factory):
     first = not marker.exists()
     marker.touch()
     assert not first
+"""
+
+ENDLESS = """
+from pathlib import Path
+from time import sleep
+
+def test_endless():
+    try:
+        Path(__file__).with_name("begun").touch()
+        sleep(600)
+    finally:
+        Path(__file__).with_name("ended").touch()
 """
 
 
@@ -41,6 +54,18 @@ def test_a_run_without_tests_is_refused(tmp_path: Path) -> None:
     )
     assert outcome.exit_code == 1
     assert "pytest ended with 5" in outcome.output
+
+
+def test_a_run_that_is_terminated_ends_its_suite(tmp_path: Path) -> None:
+    (tmp_path / "test_endless.py").write_text(ENDLESS)
+    arguments = ["--runs", "1", "--loops", "0", "--artefacts", str(tmp_path / "artefacts"), str(tmp_path)]
+    with subprocess.Popen([sys.executable, "-m", "tests.stress", *arguments], cwd=stress.ROOT) as running:
+        try:
+            until((tmp_path / "begun").exists, "the test has begun")
+        finally:
+            running.terminate()
+    assert running.returncode == 1
+    assert (tmp_path / "ended").exists()
 
 
 def test_a_loop_ends_with_the_process_that_started_it() -> None:
