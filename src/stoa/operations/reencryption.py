@@ -80,7 +80,7 @@ def _of_the_service(table: str, key: str, column: str, bound_column: str) -> Col
 _SIGNING = """CASE WHEN of_app THEN 'app_callbacks' ELSE 'webhooks' END AS table, 'secret' AS column,
        CASE WHEN of_app THEN 0 ELSE store_id END AS bound_store, CASE WHEN of_app THEN app_id ELSE id END AS bound_id"""
 _HEADERS = "'webhooks' AS table, 'headers' AS column, store_id AS bound_store, id AS bound_id"
-# Values that expire within a day, such as results of forms and stored responses, are left as they are.
+# Values that expire by themselves within days, such as results of forms and stored responses, are left as they are.
 STORE_COLUMNS = (
     _of_subscriptions("sealed_secret", _SIGNING),
     _of_subscriptions("sealed_old_secret", _SIGNING),

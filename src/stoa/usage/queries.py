@@ -64,7 +64,7 @@ FORGET_OLD_HOURS = Command(
     unbound=_MAINTENANCE,
     over="shard",
 )
-# The previous release writes this table; the request log has replaced it.
+# Release 0.2.0 wrote this table; the request log has replaced it.
 FORGET_OLD_FAILURES = Command(
     """DELETE FROM failed_requests WHERE (store_id, app_id, at, id) IN (
            SELECT store_id, app_id, at, id FROM failed_requests WHERE at < now() - interval '30 days' LIMIT 1000)""",
