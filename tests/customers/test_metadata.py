@@ -109,6 +109,21 @@ async def test_the_etag_of_an_app_covers_its_own_keys(shop: Shop) -> None:
     assert (await shop.client.patch(path, json={"note": "-"}, headers={"if-match": "1"})).status_code == 200
 
 
+async def test_the_etag_of_an_app_without_own_keys_says_so(shop: Shop) -> None:
+    jun = await created(shop, {**JUN, "metadata": {"shared.tier": "gold"}})
+    path = f"/customers/{jun['id']}"
+    read = await shop.client.get(path)
+    none = {"if-match": read.headers["etag"]}
+    assert (await shop.client.get(path, headers={"if-none-match": none["if-match"]})).status_code == 304
+    assert (await shop.client.patch(f"{path}/metadata", json={"visits": 1}, headers=none)).status_code == 200
+    # A second process of the app has read the customer at the same time.
+    for write, body in ((f"{path}/metadata", {"visits": 2}), (path, {"metadata": {"visits": 2}})):
+        assert (await shop.client.patch(write, json=body, headers=none)).status_code == 412
+    assert (await shop.client.get(path)).json()["data"]["metadata"] == {"visits": 1, "shared.tier": "gold"}
+    # Another app, which has no keys of its own, is not concerned.
+    assert (await (await other_app(shop)).patch(path, json={"note": "-"}, headers=none)).status_code == 200
+
+
 async def test_upper_case_keys_are_allowed_on_every_resource(shop: Shop) -> None:
     metadata = {"Tier": "gold", "tier": "silver", "Shared.x": 1}
     product = await shop.client.post("/products", json={"name": "Tea", "price": "8.00", "metadata": metadata})

@@ -120,15 +120,19 @@ def seen_by(text: bytes, app_id: int | None) -> bytes:
     return only_shared(text.replace(section_start(app_id).encode(), b""))
 
 
+# Says that the app has no metadata of its own, which a tag with the version alone does not say. Workers of 0.3.0 ignore it.
+NO_DIGEST = "0"
+
+
 def own_digest(entries: Mapping[str, str]) -> str:
-    """A digest of an app's own metadata, as a part of the ETag; empty if it has none."""
-    return f"{crc32(_members_of(entries).encode()):08x}" if entries else ""
+    """A digest of an app's own metadata, as a part of the ETag."""
+    return f"{crc32(_members_of(entries).encode()):08x}" if entries else NO_DIGEST
 
 
 def own_digest_in(text: bytes, app_id: int | None) -> str:
     """The same digest, from the app's section in a stored document."""
     _, start, rest = text.partition(section_start(app_id).encode())
-    return f"{crc32(rest.partition(_END_BYTES)[0].removeprefix(b',')):08x}" if start else ""
+    return f"{crc32(rest.partition(_END_BYTES)[0].removeprefix(b',')):08x}" if start else NO_DIGEST
 
 
 def value_of(text: str) -> Any:

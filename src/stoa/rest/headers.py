@@ -15,7 +15,7 @@ MOST_URL_BYTES = 32 * 1024  # below the 64 KiB from which the server itself answ
 _WITHOUT_HOST = ("1", "1.0")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SINGLE = (b"authorization", b"idempotency-key", b"content-type", b"content-encoding")
-_VERSION = re.compile(rb'(?:"(\d{1,9})(?:\.([0-9a-f]{8}))?[^"]*"|(\d{1,9}))\Z')
+_VERSION = re.compile(rb'(?:"(\d{1,9})(?:\.([0-9a-f]{8}|0))?[^"]*"|(\d{1,9}))\Z')
 
 
 def check_headers(scope: Scope) -> dict[bytes, bytes]:
@@ -135,7 +135,7 @@ def tags(headers: Mapping[bytes, bytes], name: bytes) -> bytes | None:
 def versions_allowed(headers: Mapping[bytes, bytes]) -> frozenset[tuple[int, str | None]] | None:
     """The versions that If-Match allows, with or without quotes. A tag that is no version matches nothing.
 
-    An entity tag may contain a digest of what only the caller's app sees.
+    An entity tag may contain a digest of what only the caller's app sees, or a 0 if there was nothing.
     """
     header = tags(headers, b"if-match")
     if header is None or header.strip() == b"*":
