@@ -207,6 +207,17 @@ async def test_every_request_is_logged_with_its_outcome(
     assert (missing.path, missing.status, missing.code) == ("/notes/999999999", 404, "not_found")
 
 
+async def test_only_unknown_names_that_resemble_declared_ones_are_logged(
+    shop: Shop, db: Database, worker: Application, caller: httpx.AsyncClient
+) -> None:
+    await caller.post("/notes", json={"title": "x", "price": "1.00", "titel": "x", "jane_doe_15551234567": 1})
+    await caller.get("/notes?jane_doe=1&limt=2")
+    await worker.usage.flush(worker.shards)
+    listed, created = await logged(db, shop)
+    assert sorted(created.pointers) == [("/titel", "unknown_field"), ("/…", "unknown_field")]
+    assert sorted(listed.pointers) == [("limt", "unknown_parameter"), ("…", "unknown_parameter")]
+
+
 async def test_the_log_shows_what_the_usage_counts(shop: Shop, db: Database) -> None:
     recorder = recording()
     for status in (200, 201, 304, 400, 404, 429, 429, 500, 503):

@@ -59,6 +59,13 @@ def test_caller_defined_names_are_redacted(pointer: str, redacted: str) -> None:
     assert redact_pointer(pointer) == redacted
 
 
+@pytest.mark.parametrize(
+    ("pointer", "redacted"), [("/jane_doe", "/…"), ("/items/3/jane_doe", "/items/3/…"), ("jane_doe", "…")]
+)
+def test_a_name_that_is_not_declared_is_redacted(pointer: str, redacted: str) -> None:
+    assert redact_pointer(pointer, declared=False) == redacted
+
+
 @given(st.text())
 def test_a_redacted_pointer_is_short_and_plain(pointer: str) -> None:
     redacted = redact_pointer(pointer)

@@ -48,6 +48,11 @@ class NewRequest(msgspec.Struct):
     duration_us: int
 
 
+def _is_declared(fault: Fault) -> bool:
+    """Whether the API declares the name at the end of the pointer, or one that resembles it: then it is a mistyped one."""
+    return fault.code not in ("unknown_field", "unknown_parameter") or "did_you_mean" in (fault.meta or {})
+
+
 class RequestLog:
     """Keeps the requests of a worker until `write`. `words` are the fixed words of the API's paths."""
 
@@ -110,7 +115,7 @@ class RequestLog:
 
     def _row(self, kept: _Kept) -> NewRequest:
         at, store_id, app_id, request_id, method, operation, path, status, code, faults, seconds = kept
-        pointers = [(redact_pointer(fault.pointer), fault.code) for fault in faults]
+        pointers = [(redact_pointer(fault.pointer, declared=_is_declared(fault)), fault.code) for fault in faults]
         return NewRequest(
             store_id,
             app_id,

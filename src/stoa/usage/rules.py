@@ -45,11 +45,14 @@ _CALLER_DEFINED = frozenset({"metadata", "option_values", "headers", "filter", "
 _REDACTED = "…"
 
 
-def redact_pointer(pointer: str) -> str:
-    """Remove names that callers chose from a fault pointer, because they may contain personal data."""
+def redact_pointer(pointer: str, *, declared: bool = True) -> str:
+    """Remove names that callers chose from a fault pointer, because they may contain personal data; also the last one if it is not
+    `declared`."""
     if not pointer.startswith("/"):  # a query parameter
         name = pointer.partition("[")[0]
-        return name if _SAFE_PART.fullmatch(name) else _REDACTED * bool(pointer)
+        return name if declared and _SAFE_PART.fullmatch(name) else _REDACTED * bool(pointer)
+    if not declared:
+        pointer = f"{pointer.rpartition('/')[0]}/{_REDACTED}"
     parts: list[str] = []
     redact = False
     for part in pointer[1:].split("/"):
