@@ -1,5 +1,6 @@
 """Every call ends: at the limit of an attempt or at its deadline, whatever the service sends or asks for."""
 
+import io
 import socket
 import threading
 from collections.abc import Generator
@@ -13,6 +14,7 @@ from stoa_client import AsyncClient, Client, ConnectionFailed, DeadlineExceeded,
 from stoa_client.flows import Enter, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.requests import request
+from stoa_client.uploads import Source
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n"
 ENDLESS = {
@@ -62,6 +64,14 @@ async def test_a_response_that_never_ends_is_connection_failed_at_the_limit_of_t
         async with AsyncClient(url, **limits) as client:
             with pytest.raises(ConnectionFailed, match=r"2 attempts: no complete response within 0\.\d+ s"):
                 await client.products.get(1)
+
+
+@pytest.mark.parametrize("upload", [False, True], ids=["JSON", "file"])
+def test_the_time_of_an_upload_is_added_to_the_limits(upload: bool) -> None:
+    sent = b"x" * 3_000_000
+    body: Any = {"upload": Source(io.BytesIO(sent), "text/csv")} if upload else {"body": {"data": sent.decode()}}
+    made = request("POST", "http://127.0.0.1/products", **body, wait_s=5)
+    assert made.allowance_s == pytest.approx(35, abs=0.1)
 
 
 async def test_a_report_that_trickles_in_is_connection_failed() -> None:

@@ -71,8 +71,9 @@ export class Connection {
       body = JSON.stringify(given.body);
     }
     const pollS = Number(query["wait"] ?? 0);
-    // What the call may take in addition to its limits: the wait that it asks for, and the time of an upload.
-    const allowanceMs = ((options.waitS ?? 0) + pollS) * 1000 + (body instanceof Blob ? body.size / SLOWEST_UPLOAD : 0);
+    // What the call may take in addition to its limits: the wait that it asks for, and the time of its upload.
+    const size = body instanceof Blob ? body.size : (body ?? "").length;
+    const allowanceMs = ((options.waitS ?? 0) + pollS) * 1000 + size / SLOWEST_UPLOAD;
     return {
       method,
       url: this.baseUrl + PREFIX + path + queryString(query),

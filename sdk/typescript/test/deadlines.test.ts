@@ -27,6 +27,9 @@ test("a response that never ends is ConnectionFailed at the limit of the attempt
       const client = new Client(url, { token: "t", retries: 1, timeoutMs: 500 });
       await assert.rejects(client.products.get(1), /no complete response within 500 ms.*2 attempts/);
       await assert.rejects(drained(client.products.imports.rows("imp_1")), ConnectionFailed);
+      // The time of an upload is added, also of JSON.
+      const long = { name: "Mug", price: "1.00", description: "x".repeat(50_000) };
+      await assert.rejects(client.products.create(long), /no complete response within 1000 ms/);
       const persistent = new Client(url, { token: "t", retries: 1000, timeoutMs: 300, deadlineMs: 1000 });
       await assert.rejects(persistent.products.get(1), ConnectionFailed);
       const tokenless = new Client(url, { clientId: "a", clientSecret: "b", deadlineMs: 300 });

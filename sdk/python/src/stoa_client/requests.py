@@ -32,8 +32,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def allowance_s(self) -> float:
-        """What the call may take in addition to its time limits: the wait that it asks for, and the time of an upload."""
-        return self.wait_s + (self.content.size / SLOWEST_UPLOAD if isinstance(self.content, Source) else 0.0)
+        """What the call may take in addition to its time limits: the wait that it asks for, and the time of its upload."""
+        size = self.content.size if isinstance(self.content, Source) else len(self.content or b"")
+        return self.wait_s + size / SLOWEST_UPLOAD
 
 
 def request(
