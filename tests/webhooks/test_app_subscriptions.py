@@ -195,6 +195,13 @@ async def test_a_store_that_fails_is_shown_and_tried_again(
         assert (found.applied, found.current_stores, found.failed_stores) == (True, 1, 1)
         [failed] = await app_subscriptions.FAILED.all(db, found.id)
         assert (failed.handle, failed.error) == (shop.store.handle, "55P03")
+    # A store that has left meanwhile has nothing to be tried again for, until it is back.
+    await db.execute("INSERT INTO store_residence (store_id, here) VALUES ($1, false)", shop.store_id)
+    try:
+        async with asyncio.timeout(20):
+            assert await apply_app_subscriptions(db, retry_s=0) == 0
+    finally:
+        await db.execute("DELETE FROM store_residence WHERE store_id = $1", shop.store_id)
     await apply_app_subscriptions(db, retry_s=0)
     found = await declaration(db, app)
     assert (found.current_stores, found.failed_stores) == (2, 0)

@@ -73,7 +73,7 @@ async def roll_out(settings: Settings, here: Database, after: int, content: byte
         except StoreElsewhere:
             continue  # the message that follows every move brings it there
         except Exception as error:  # noqa: BLE001 - the other stores go on
-            structlog.get_logger().warning("an app's change failed on a store", app=change.app_id, **cause(error))
+            structlog.get_logger().warning("an app's change failed on a store", app_id=change.app_id, **cause(error))
             async with here.transaction(store_id) as db:
                 await send(db, NOT_REACHED, NotReached(store_id, change))
     await asyncio.sleep(time.monotonic() - started)

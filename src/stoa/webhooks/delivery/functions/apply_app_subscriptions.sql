@@ -13,7 +13,8 @@ BEGIN
     PERFORM set_config('lock_timeout', '1s', true);
     SELECT s.* INTO d FROM app_subscriptions s
      WHERE s.applied_revision < s.revision
-        OR EXISTS (SELECT FROM app_subscription_failures f WHERE f.subscription_id = s.id AND f.failed_at < now() - in_retry)
+        OR EXISTS (SELECT FROM app_subscription_failures f
+                    WHERE f.subscription_id = s.id AND f.failed_at < now() - in_retry AND f.store_id <> ALL (away))
      ORDER BY s.applied_store_id, s.id LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NULL;
