@@ -82,7 +82,12 @@ def test_a_folder_becomes_an_app(job: Job) -> None:
 
 @pytest.mark.long
 def test_a_pull_writes_the_app_and_replaces_nothing_unasked(job: Job) -> None:
-    assert job.run("pull").returncode == 0
+    first = job.run("pull")
+    assert (first.returncode, first.stdout) == (0, "wrote stoa.app.toml\n")
+    assert first.stderr.splitlines() == [
+        "stoa.app.toml:8: scopes.products:read: must not be empty",
+        "complete stoa.app.toml before you push it",
+    ]
     pulled = job.file.read_text()
     assert f'client_id = "{job.client_id}"' in pulled
     job.file.write_text(pulled.replace("An app", "Another"))

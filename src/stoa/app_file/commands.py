@@ -139,6 +139,11 @@ def pull(path: Path, url: str | None, *, force: bool) -> None:
         raise Refused(f"{path} differs from the app; `stoa app diff` shows how, --force replaces it", FAILED)
     path.write_text(text)
     click.echo(f"wrote {path}")
+    try:
+        read_file(text)
+    except ValidationFailed as refusal:  # an app from `stoa app create` may have no reasons
+        _print_faults(path, refusal.faults)
+        click.echo(f"complete {path} before you push it", err=True)
 
 
 def _checked(path: Path, *, as_json: bool = False) -> str:
@@ -166,6 +171,11 @@ def _sent(path: Path, send: Callable[[], T]) -> T:
 
 
 def _refuse(path: Path, faults: Sequence[Fault]) -> NoReturn:
+    _print_faults(path, faults)
+    raise Refused(f"{path} has {counted(len(faults), 'fault')}; nothing was changed", FAILED)
+
+
+def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
     """Print each fault with its line, as compilers do, so that editors can jump there."""
     for fault in faults:
         meta = fault.meta or {}
@@ -174,7 +184,6 @@ def _refuse(path: Path, faults: Sequence[Fault]) -> NoReturn:
         hint = f"; did you mean {close}?" if close else ""
         place = f"{path}:{line}" if line else str(path)
         click.echo(f"{place}: {f'{key}: ' if key else ''}{fault.detail}{hint}", err=True)
-    raise Refused(f"{path} has {counted(len(faults), 'fault')}; nothing was changed", FAILED)
 
 
 def _check_writable(path: Path) -> None:
