@@ -961,7 +961,7 @@ CREATE TABLE orders (
 ALTER TABLE orders
     ALTER COLUMN store_id SET (n_distinct = 1),
     ALTER COLUMN status SET (n_distinct = 9),
-    ALTER COLUMN payment_status SET (n_distinct = 7),
+    ALTER COLUMN payment_status SET (n_distinct = 9),
     ALTER COLUMN fulfillment_status SET (n_distinct = 4),
     ALTER COLUMN head SET STORAGE MAIN,
     ALTER COLUMN head SET STATISTICS 0,
