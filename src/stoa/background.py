@@ -48,6 +48,7 @@ from stoa.webhooks.expiring_secrets import remind_of_expiring_secrets
 RETRY_S = 2.0  # before a lasting duty that failed starts again
 _STATEMENT_MS = 30_000
 _DURABLE, _RELAXED = 3, 8
+_OUTSIDE = 1  # for single statements outside a transaction, beside the durable pool
 RECEIVERS = {
     NEWS: receive_news,
     LOCATIONS: receive_locations,
@@ -55,7 +56,7 @@ RECEIVERS = {
     ANSWERED: receive_answer,
     NOT_REACHED: receive_not_reached,
 }
-CONNECTIONS = _DURABLE + _RELAXED + LISTENING
+CONNECTIONS = _DURABLE + _OUTSIDE + _RELAXED + LISTENING
 
 
 class Pools(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ async def test_a_budget_that_the_role_does_not_allow_is_refused_with_the_arithme
     assert done.returncode == 2, done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "24 (2 web workers with a pool of 10 and 2 others each) + 12 (one more web worker during a reload)" in line
-    assert "+ 12 (deliveries) + 6 (imports) + 3 (commands) = 57" in line
+    assert "+ 13 (deliveries) + 6 (imports) + 3 (commands) = 58" in line
     assert "only 20 are allowed (the role's CONNECTION LIMIT is 20)" in line
 
 
@@ -152,4 +152,4 @@ async def test_the_lowest_limit_counts(url: str, admin: Connection) -> None:
     limited = await LIMITS.one(db)
     assert (limited.available, limited.source) == (7, "the database's CONNECTION LIMIT is 7")
     await db.close()
-    assert worker_budget().total == 18
+    assert worker_budget().total == 19
