@@ -3,11 +3,13 @@
 import asyncio
 import secrets
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from stoa.access import audit
+from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.events.outbox import Cause
 from stoa.imports import queries
@@ -23,10 +25,13 @@ assert stoa  # the fixture
 
 
 async def cancel(shop: Shop, import_id: str) -> bool:
-    async with shop.db.transaction() as db:
-        job = await queries.GET.one(db, shop.store_id, "products", import_id)
-        store = await queries.STORE.one(db, shop.store_id)
-        return await cancel_import(db, store, job, Cause(None, "req_cancel"))
+    """Cancel an import, like a caller who tries again while a worker stores some of its rows."""
+    while True:
+        with suppress(Unavailable):
+            async with shop.db.transaction() as db:
+                job = await queries.GET.one(db, shop.store_id, "products", import_id)
+                store = await queries.STORE.one(db, shop.store_id)
+                return await cancel_import(db, store, job, Cause(None, "req_cancel"))
 
 
 async def assert_agree(shop: Shop, job: dict[str, Any]) -> None:
