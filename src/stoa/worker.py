@@ -243,7 +243,7 @@ async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
             await check_key(db, secret_key(settings))
             known = await with_known_keys(db, settings)
             for warning in await check_connections(db, _url(settings), settings, budget):
-                structlog.get_logger().warning("the connections are limited", detail=warning)
+                structlog.get_logger().warning("the connections are limited", reason=warning)
         finally:
             await db.close()
         return known

@@ -21,7 +21,8 @@ from stoa.webhooks.delivery.retry_policy import SentAttempt
 # Only these fields are logged, so that no other field can leak personal data or secrets.
 LOGGED = frozenset(
     """timestamp level event request_id method operation status code duration_ms store_id app_id error cause sqlstate where
-    process pid exit_code version settings migration last_id position note key encrypted unreadable reason duty shard""".split()
+    process pid exit_code version settings migration last_id position note key encrypted unreadable reason duty shard kind
+    tries retry_in_s calls""".split()
 )
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 VERSION = version(DISTRIBUTION)

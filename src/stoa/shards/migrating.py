@@ -4,7 +4,7 @@ import structlog
 
 from stoa.access.key_rotation import with_known_keys
 from stoa.db.connection import connect
-from stoa.db.errors import Unavailable
+from stoa.db.errors import Unavailable, cause
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database
 from stoa.db.query import Query
@@ -46,6 +46,6 @@ async def _answers(shard: Shard) -> bool:
     try:
         await (await connect(shard.url)).close()
     except Unavailable as error:
-        structlog.get_logger().warning("a shard is away and is not migrated", shard=shard.name, reason=str(error))
+        structlog.get_logger().warning("a shard is away and is not migrated", shard=shard.name, **cause(error))
         return False
     return True
