@@ -42,6 +42,25 @@ async def test_a_merge_patch_changes_only_the_fields_it_contains(store: SampleSt
     assert (again.json()["data"], len(await store.events())) == (changed, 1)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "text"), [(True, 1, "1"), (1, True, "true"), (False, 0, "0"), (0, False, "false")]
+)
+async def test_true_in_metadata_is_not_1(store: SampleStore, old: Any, new: Any, text: str) -> None:
+    order = await store.place(("TEA", 2), metadata={"gift": old})
+    await store.skip_events()
+    changed = (await store.patch(order, metadata={"gift": new})).json()["data"]
+    assert (changed["metadata"]["gift"] is new, changed["version"]) == (True, 2)
+    (event,) = await store.events()
+    assert [value["gift"] is was for value, was in zip(event["changes"]["metadata"], (old, new), strict=True)] == [
+        True,
+        True,
+    ]
+    found = await store.client.get("/orders", params={"metadata[gift]": text})
+    assert [each["id"] for each in found.json()["data"]] == [order["id"]]
+    again = await store.patch(order, metadata={"gift": new})
+    assert (again.json()["data"]["version"], await store.event_names()) == (2, ["updated"])
+
+
 async def test_a_whole_order_can_be_sent_back_unchanged(store: SampleStore) -> None:
     order = await store.place(
         ("TEA", 2),

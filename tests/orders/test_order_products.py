@@ -91,6 +91,27 @@ async def test_price_discount_and_metadata_of_a_line_can_change(store: SampleSto
     assert codes(answer) == [("/discount_total", "out_of_range")]
 
 
+async def test_true_in_the_metadata_of_a_line_is_not_1(store: SampleStore) -> None:
+    order = await store.place(line_items=[{"sku": "TEA", "quantity": 2, "metadata": {"gift": True}}])
+    await store.skip_events()
+    changed = (await change(store, order, 0, metadata={"gift": 1})).json()["data"]
+    assert (changed["line_items"][0]["metadata"]["gift"] is True, changed["version"]) == (False, 2)
+    (event,) = await store.events()
+    old, new = event["changes"]["line_items"]
+    assert (event["type"], old[0]["metadata"]["gift"] is True, new[0]["metadata"]["gift"] is True) == (
+        "order.products_changed", True, False,
+    )  # fmt: skip
+    assert (await store.get(order))["line_items"][0]["metadata"]["gift"] is not True
+
+
+async def test_lines_of_which_one_has_true_in_its_metadata_and_the_other_1_are_not_merged(store: SampleStore) -> None:
+    order = await store.place(line_items=[{"sku": "TEA", "quantity": 2, "metadata": {"gift": True}}])
+    grown = (await add(store, order, {"sku": "TEA", "quantity": 1, "metadata": {"gift": 1}})).json()["data"]
+    assert [line["quantity"] for line in grown["line_items"]] == [2, 1]
+    grown = (await add(store, order, {"sku": "TEA", "quantity": 1, "metadata": {"gift": True}})).json()["data"]
+    assert [line["quantity"] for line in grown["line_items"]] == [3, 1]
+
+
 async def test_a_patch_without_changes_keeps_the_version(store: SampleStore) -> None:
     order = await store.place(("TEA", 2))
     await store.skip_events()

@@ -174,9 +174,9 @@ def line_document(line: LineState, digits: int) -> dict[str, Any]:
     }
 
 
-def searched(order: OrderState) -> tuple[Any, ...]:
+def searched(order: OrderState) -> dict[str, Any]:
     """What the search terms of an order follow from."""
-    return order.contact, order.number, order.tags, order.metadata
+    return {"contact": order.contact, "number": order.number, "tags": order.tags, "metadata": order.metadata}
 
 
 def terms_of(order: OrderState, store_id: int) -> str:

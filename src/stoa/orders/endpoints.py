@@ -104,7 +104,7 @@ async def update_order(call: Call, order_id: int, body: OrderChanges) -> One[Ord
     order = before.copy()
     _apply(call, order, body)
     change_hold(order, body, moment)
-    if order == before:
+    if order.is_same(before):
         return await get_order(call, order_id)
     changes = differences(before, order, call.store.digits)
     check_editable(before, [name for name in call.patch if name in changes])

@@ -8,7 +8,7 @@ from stoa.orders.contract import Order
 from stoa.orders.documents import document_of, line_document
 from stoa.orders.lists import Comment
 from stoa.orders.state import LineState, OrderState
-from stoa.rest.patch import changes_between
+from stoa.rest.patch import changes_between, is_same
 
 Changes = dict[str, tuple[Any, Any]]
 
@@ -147,10 +147,10 @@ def differences(before: OrderState, after: OrderState, digits: int) -> Changes:
         for name in _QUANTITIES:
             document[name] = sum(getattr(line, name) for line in order.lines)
     kept, found = ({line.id: line for line in each.lines} for each in (before, after))
-    before_lines = _documents((line for line in before.lines if line != found.get(line.id)), digits)
-    after_lines = _documents((line for line in after.lines if line != kept.get(line.id)), digits)
-    old["line_items"] = [line for line_id, line in before_lines.items() if line != after_lines.get(line_id)]
-    new["line_items"] = [line for line_id, line in after_lines.items() if line != before_lines.get(line_id)]
+    before_lines = _documents((line for line in before.lines if not line.is_same(found.get(line.id))), digits)
+    after_lines = _documents((line for line in after.lines if not line.is_same(kept.get(line.id))), digits)
+    old["line_items"] = [line for line_id, line in before_lines.items() if not is_same(line, after_lines.get(line_id))]
+    new["line_items"] = [line for line_id, line in after_lines.items() if not is_same(line, before_lines.get(line_id))]
     for name in _RECORDS:
         before_records, after_records = old[name], new[name]
         old[name] = [each for each in before_records if each not in after_records]

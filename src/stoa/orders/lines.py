@@ -24,7 +24,7 @@ from stoa.orders.update import Consequences, Entry, load, update
 from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS
 from stoa.rest.endpoint import Created, One, Routes
-from stoa.rest.patch import check_echoes, merge
+from stoa.rest.patch import check_echoes, is_same, merge
 from stoa.rest.problems import Fault, NotFound, ValidationFailed, VersionConflict, counted
 
 routes = Routes("Orders")
@@ -85,7 +85,7 @@ async def update_order_product(call: Call, order_id: int, line_item_id: int, bod
         check_echoes(call, current | line_document(line, call.store.digits))
     active = await locations_of(call.db, call.store, [body]) if body.location else ()
     _apply(call, order, line, body, active)
-    if order == before:
+    if order.is_same(before):
         found = await queries.GET.one(call.db, call.store_id, order_id)
         return One(found.doc, found.version)
     check_editable(before, list(call.patch), always=())
@@ -125,7 +125,7 @@ def _equal(line: LineState, other: LineState) -> bool:
         and (line.variant_id is not None or _custom(line) == _custom(other))
         and line.location == other.location
         and line.unit_price == other.unit_price
-        and line.metadata == other.metadata
+        and is_same(line.metadata, other.metadata)
         and not line.fulfilled_quantity
         and not (line.discounts or line.tax_lines or other.discounts or other.tax_lines)
     )

@@ -20,6 +20,7 @@ from stoa.orders.records import (
 )
 from stoa.products.contract import WeightUnit
 from stoa.products.stock_locations import DEFAULT_LOCATION
+from stoa.rest.patch import is_same
 from stoa.rest.problems import Fault, first_sent
 
 NO_CONTACT: dict[str, Any] = {"email": None, "phone": None, "first_name": None, "last_name": None}
@@ -109,6 +110,10 @@ class LineState(msgspec.Struct):
     def open_quantity(self) -> int:
         """Units that are not shipped yet."""
         return self.quantity - self.fulfilled_quantity
+
+    def is_same(self, other: "LineState | None") -> bool:
+        """Whether nothing differs, also as JSON: unlike in Python, true in metadata is not 1."""
+        return other is not None and self == other and is_same(self.metadata, other.metadata)
 
 
 class OrderState(msgspec.Struct, kw_only=True):
@@ -259,6 +264,14 @@ class OrderState(msgspec.Struct, kw_only=True):
         self.payments = [
             each if each.created_at else msgspec.structs.replace(each, created_at=now) for each in self.payments
         ]
+
+    def is_same(self, other: "OrderState") -> bool:
+        """Whether nothing differs, also as JSON."""
+        return (
+            self == other
+            and is_same(self.metadata, other.metadata)
+            and all(line.is_same(twin) for line, twin in zip(self.lines, other.lines, strict=True))
+        )
 
     def line(self, line_id: int) -> LineState | None:
         return next((line for line in self.lines if line.id == line_id), None)

@@ -28,6 +28,7 @@ from stoa.products.stock_locations import active_locations
 from stoa.rest.call import Call, Store, Subject
 from stoa.rest.endpoint import One
 from stoa.rest.group_commit import RefusedCalls, only_outcome
+from stoa.rest.patch import is_same
 from stoa.rest.problems import ExternalIdTaken, Fault, NotFound, Refusal
 
 _AMOUNTS = ("discount_total", "shipping_total", "tax_total")
@@ -225,7 +226,7 @@ def _order_row(call: Call, before: OrderState, order: OrderState, parts: Parts) 
     return input_rows.ChangedOrderRow(
         **order_columns(order, traits_of(order), parts),
         fulfillment_status=order.fulfillment_status,
-        terms=terms_of(order, call.store_id) if searched(order) != searched(before) else None,
+        terms=terms_of(order, call.store_id) if not is_same(searched(order), searched(before)) else None,
         customer_orders=orders - old_orders if order.customer_id is not None else 0,
         customer_spent=spent - old_spent if order.customer_id is not None else 0,
         last_order_at=datetime.fromisoformat(order.placed_at) if orders > old_orders else None,

@@ -38,6 +38,9 @@ def is_same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         members: dict[str, Any] = one  # pyright: ignore[reportUnknownVariableType]
         return all(is_same(value, other[name]) for name, value in members.items())
+    if isinstance(one, list):
+        values: list[Any] = one  # pyright: ignore[reportUnknownVariableType]
+        return all(map(is_same, values, other))
     return isinstance(one, bool) == isinstance(other, bool)
 
 
