@@ -17,6 +17,7 @@ LINES = [{"sku": "TEA", "quantity": 1}]
 SECRETS = (ADA["phone"], ADA["last_name"])
 ONLY_EMAIL = {"email": ADA["email"], "phone": None, "first_name": None, "last_name": None}
 DRY_RUN = {"dry_run": "true"}
+OFFICE = {"email": "office@example.com", "phone": "+442079460099"}
 
 
 @pytest.fixture
@@ -123,6 +124,41 @@ async def test_a_suspected_duplicate_is_not_found_by_what_only_the_store_knows(
     assert "same_phone" in suspect["reasons"]
 
 
+@pytest.mark.parametrize("params", [{}, DRY_RUN])
+async def test_a_suspected_duplicate_is_not_found_by_the_customer(
+    store: SampleStore, till: httpx.AsyncClient, ada: int, params: dict[str, str]
+) -> None:
+    """An order of Ada with another contact matches only by the customer, whom the app may not read."""
+    await store.place(("TEA", 1), customer_id=ada, contact=OFFICE)
+    body = {"line_items": LINES, "customer": {"email": ADA["email"]}, "reject_suspected_duplicates": True}
+    refused = await store.client.post("/orders", json=body, params=params)
+    assert (refused.status_code, refused.json()["reasons"][0]) == (409, "same_customer")
+    answer = await till.post("/orders", json=body, params=params)
+    assert answer.status_code == (200 if params else 201)
+    assert answer.json()["data"]["suspected_duplicates_count"] == 0
+    assert answer.json()["meta"].get("suspected_duplicates", []) == []
+
+
+async def test_a_suspected_duplicate_that_is_found_by_email_does_not_name_the_customer(
+    store: SampleStore, till: httpx.AsyncClient, ada: int
+) -> None:
+    await store.place(("TEA", 1), customer_id=ada)
+    body = {"line_items": LINES, "customer": {"email": ADA["email"]}}
+    [suspect] = (await till.post("/orders", json=body, params=DRY_RUN)).json()["meta"]["suspected_duplicates"]
+    assert (suspect["reasons"], suspect["score"]) == (["same_email", "same_basket", "same_total"], 0.65)
+
+
+async def test_an_app_that_reads_customers_finds_the_order_of_one_that_does_not(
+    store: SampleStore, till: httpx.AsyncClient, ada: int
+) -> None:
+    placed = (await till.post("/orders", json={"line_items": LINES, "customer": {"email": ADA["email"]}})).json()[
+        "data"
+    ]
+    body = {"line_items": LINES, "customer_id": ada, "contact": OFFICE}
+    [suspect] = (await store.client.post("/orders", json=body, params=DRY_RUN)).json()["meta"]["suspected_duplicates"]
+    assert (suspect["order_id"], suspect["reasons"][0]) == (placed["id"], "same_customer")
+
+
 async def test_a_patch_cannot_name_a_customer(store: SampleStore, till: httpx.AsyncClient, ada: int) -> None:
     order = (await till.post("/orders", json={"line_items": LINES})).json()["data"]
     for customer_id in (ada, 999_999_999):
@@ -175,3 +211,23 @@ async def test_each_call_of_a_group_follows_the_scopes_of_its_own_app(
     assert rows[0][0] == 1, "the orders were not placed as one group"
     refused = await narrow.post("/orders", json=by_id)
     assert (refused.status_code, refused.json()["required_scope"]) == (403, "customers:read")
+
+
+async def test_in_a_group_only_an_app_that_reads_customers_finds_an_order_by_the_customer(
+    group_application: Application, submissions: Submissions, db: Database
+) -> None:
+    store = await SampleStore(await open_shop(group_application, db)).add_products(TEA)
+    ada = (await store.client.post("/customers", json=ADA)).json()["data"]["id"]
+    narrow = await store.shop.client_with(["orders:write"])
+    inline = {"line_items": LINES, "customer": {"email": ADA["email"]}}
+    elsewhere = {"line_items": LINES, "customer_id": ada, "contact": OFFICE}
+    sent = [
+        narrow.post("/orders", json=inline),
+        store.client.post("/orders", json=elsewhere, params=DRY_RUN),
+        store.client.post("/orders", json={**elsewhere, "window_hours": 1}),
+        narrow.post("/orders", json=inline, params=DRY_RUN),
+    ]
+    placed, wide, _, tried = await submissions.group(sent)
+    for answer, reason in ((wide, "same_customer"), (tried, "same_email")):
+        [suspect] = answer.json()["meta"]["suspected_duplicates"]
+        assert (suspect["order_id"], suspect["reasons"][0]) == (placed.json()["data"]["id"], reason)

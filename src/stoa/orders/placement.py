@@ -271,6 +271,9 @@ def _suspects(
     if placement.window_hours is None:
         return []
     placed_at, window = placement.placed_at or now, timedelta(hours=placement.window_hours)
+    known = placement.traits
+    if not placement.call.may(READ_CUSTOMERS):
+        known = msgspec.structs.replace(known, customer_id=None)  # it would reveal whose orders the others are
     stored = {each.id: each for each in related if not each.same_external_id}
     others: list[tuple[datetime, int, queries.RelatedOrder | OrderState, Traits]] = [
         (
@@ -290,7 +293,7 @@ def _suspects(
     others.sort(key=lambda other: other[:2], reverse=True)
     found: list[Suspect] = []
     for moment, _, other, traits in others:
-        alike = likeness(placement.traits, traits)
+        alike = likeness(known, traits)
         if alike is not None:
             found.append(Suspect(other, *alike, abs(int((placed_at - moment).total_seconds()))))
     return sorted(found, key=lambda suspect: -suspect.score)[:MOST_SUSPECTS]
