@@ -290,7 +290,8 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         [("/status", "illegal_transition")],
     ),
     "pending and shipped": (old_order(fulfillments=[SHIPMENT]), [("/status", "illegal_transition")]),
-    "draft and shipped": (old_order(status="draft", fulfillments=[SHIPMENT]), [("/status", "illegal_transition")]),
+    "a draft": (old_order(status="draft"), [("/status", "illegal_transition")]),
+    "a shipped draft": (old_order(status="draft", fulfillments=[SHIPMENT]), [("/status", "illegal_transition")]),
     "returned and kept": (old_order(status="returned", fulfillments=[SHIPMENT]), [("/status", "illegal_transition")]),
     "a reservation": (
         old_order(location="default", window_hours=2), [("/location", "invalid_format"), ("/window_hours", "invalid_format")],

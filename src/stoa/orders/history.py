@@ -285,8 +285,8 @@ def _status_faults(order: OrderState, body: HistoricalOrder) -> Iterator[Fault]:
     returned = sum(line.returned_quantity for line in order.lines)
     delivered = bool(order.fulfillments) and all(each.status == "delivered" for each in order.fulfillments)
     words: str | None = None
-    if status == "draft" and shipped:
-        words = "must not be draft, because units were shipped"
+    if status == "draft":
+        words = "must not be draft, because a historical order was placed"
     elif status in HOLDING and shipped and not open_units:
         words = f"must not be {status}, because all units were shipped"
     elif status in _ENDED and open_units:
