@@ -296,6 +296,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "a reservation": (
         old_order(location="default", window_hours=2), [("/location", "invalid_format"), ("/window_hours", "invalid_format")],
     ),
+    "a hold": (old_order(payment_status="unpaid", hold_for=3600), [("/hold_for", "invalid_format")]),
+    "a hold that has ended": (
+        old_order(payment_status="unpaid", expires_at="2022-06-02T09:00:00Z"), [("/expires_at", "invalid_format")],
+    ),
+    "a hold of a completed order": (
+        completed(hold_for=60, expires_at=PLACED, window_hours=2),
+        [("/window_hours", "invalid_format"), ("/expires_at", "invalid_format"), ("/hold_for", "invalid_format")],
+    ),
 }  # fmt: skip
 
 

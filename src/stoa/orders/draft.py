@@ -44,13 +44,15 @@ def draft(
     """The order that a body describes; refuses with every fault in it.
 
     `customer` is the stored customer that the body names, by `customer_id` or inline; `locations` are the active ones. The body of
-    a historical order is `history` as it was sent; its payments are left to the caller.
+    a historical order is `history` as it was sent; its payments and its hold are left to the caller.
     """
     digits = call.store.digits
     sent = call.patch if history is None else history
     include = call.store.prices_include_tax if body.prices_include_tax is None else body.prices_include_tax
     priced = price(call.store, body.line_items, offers, prices_include_tax=include)
     faults = [*priced.faults, *_body_faults(call, body)]
+    if history is None:
+        faults += _hold_faults(body)
     if call.store.definitions is not NO_DEFINITIONS:
         faults += call.store.definitions.faults_of_new("order", body.metadata)
     if body.location is not None or any(line.location for line in body.line_items):
@@ -113,7 +115,6 @@ def _body_faults(call: Call, body: NewOrder) -> list[Fault]:
         faults += phone_faults(body.contact.phone, "/contact/phone")
     faults += country_faults(body.shipping_address, "/shipping_address")
     faults += country_faults(body.billing_address, "/billing_address")
-    faults += _hold_faults(body)
     if body.placed_at is not None and not _EARLIEST <= body.placed_at <= datetime.now(UTC) + timedelta(days=1):
         faults.append(Fault("/placed_at", "out_of_range", "must be between 1970 and tomorrow"))
     return faults

@@ -163,7 +163,7 @@ def _order(
     """The order as it was; refuses with every fault in it."""
     faults = [
         Fault(f"/{name}", "invalid_format", "must not be sent for a historical order")
-        for name in ("location", "reject_suspected_duplicates", "window_hours")
+        for name in ("location", "reject_suspected_duplicates", "window_hours", "expires_at", "hold_for")
         if name in sent
     ]
     wanted = [_line(line, offers) for line in body.line_items]
