@@ -274,6 +274,22 @@ async def test_units_that_are_removed_before_a_payment_are_not_listed(store: Sam
     assert (after["removed_line_items"], after["payment_status"]) == ([], "paid")
 
 
+async def test_removed_units_cannot_be_worth_more_than_the_largest_amount(store: SampleStore) -> None:
+    line = {"name": "Palace", "unit_price": "4999999999990.00", "quantity": 2}
+    order = await store.place(("TEA", 1), payment_status="paid")
+    added = await store.client.post(f"/orders/{order['id']}/products", json={"line_items": [line]})
+    assert added.status_code == 201, added.text
+    order = added.json()["data"]
+    await change(store, order, 1, quantity=1)
+    dearer = await change(store, order, 1, unit_price="9000000000000.00")
+    path = f"/orders/{order['id']}/products/{order['line_items'][1]['id']}"
+    refused = await store.client.patch(path, json={"quantity": 0})
+    assert (refused.status_code, codes(refused)) == (422, [("/quantity", "out_of_range")])
+    assert await store.get(order) == dearer
+    assert (await store.change_status(order, "cancelled"))["status"] == "cancelled"
+    assert await store.stock("TEA") == (10, 0)
+
+
 async def test_removed_units_share_the_rounding_of_the_others(store: SampleStore) -> None:
     line = {"name": "Linen", "unit_price": "118.50", "quantity": 7, "discount_total": "0.02"}
     order = await store.place(line_items=[line], payment_status="paid")

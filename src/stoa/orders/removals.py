@@ -2,13 +2,18 @@
 
 import msgspec
 
+from stoa import money
 from stoa.orders.line_items import MOST_LINES
 from stoa.orders.records import RemovedUnits
 from stoa.orders.state import LineState, OrderState, share_of
+from stoa.rest.problems import Fault, ValidationFailed
 
 
 def note_removals(before: OrderState, order: OrderState) -> None:
-    """Record the units that an edit removed, with what it took from the line's total. Units that are added again leave the record."""
+    """Record the units that an edit removed, with what it took from the line's total. Units that are added again leave the record.
+
+    Refuses a record of more than the largest amount, which no later change of the order could read.
+    """
     removed = {each.line_item_id: each for each in order.removed_line_items}
     for line in before.lines:
         now, known = order.line(line.id), removed.get(line.id)
@@ -25,8 +30,12 @@ def note_removals(before: OrderState, order: OrderState) -> None:
 
 
 def _more(known: RemovedUnits, line: LineState, now: LineState | None, units: int) -> RemovedUnits:
-    amount = max(0, line.total - (now.total if now else 0))
-    return msgspec.structs.replace(known, quantity=known.quantity + units, amount=known.amount + amount)
+    amount = known.amount + max(0, line.total - (now.total if now else 0))
+    if amount >= money.LARGEST:
+        words = "makes the removed units cost more than the largest amount that Stoa can store"
+        fault = Fault("/quantity", "out_of_range", words)
+        raise ValidationFailed("The amounts of the order are invalid.", faults=[fault])
+    return msgspec.structs.replace(known, quantity=known.quantity + units, amount=amount)
 
 
 def refunded_units(order: OrderState, line_id: int) -> int:
