@@ -27,6 +27,7 @@ from stoa.rest.problems import (
 PART_ROWS, PART_BYTES = 500, 256 * 1024
 ROW_BYTES = 1024 * 1024
 JSON_BYTES = 16 * 1024 * 1024
+csv.field_size_limit(ROW_BYTES)  # a cell can be a whole row; the limit is the process's, and only this module reads CSV
 _BOM = b"\xef\xbb\xbf"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _DELIMITERS = (",", ";", "\t")

@@ -32,6 +32,13 @@ class Levels:
             if level.unlimited:
                 self._unlimited.add(level.variant_id)
 
+    def copy(self) -> "Levels":
+        """The same levels, from which others take nothing."""
+        copy = Levels(())
+        copy._available = {variant_id: dict(free) for variant_id, free in self._available.items()}
+        copy._unlimited = self._unlimited
+        return copy
+
     def available(self, variant_id: int | None, location: str | None = None) -> int:
         """The units that can be taken at a location, or at all of them."""
         free = self._available.get(variant_id, {}) if variant_id is not None else {}

@@ -92,7 +92,8 @@ async def allocate(
     """Decide at which locations orders reserve their units; returns the refusals of those with too little stock there.
 
     If all stock is at the default location and no order names another, there is nothing to read. Otherwise the products are
-    locked if `lock`, in the order in which `place_orders` locks, so that the levels stay as they are read.
+    locked if `lock`, in the order in which `place_orders` locks, so that the levels stay as they are read. Without `lock`, the
+    orders are dry runs, and none takes units from another.
     """
     holding = [each.order for each in placements if each.order.status in HOLDING]
     lines = [line for order in holding for line in order.lines if line.variant_id is not None and line.tracked]
@@ -105,9 +106,10 @@ async def allocate(
         if levels is None:
             each.order.allocate_to_default()
             continue
-        short = settle(each.order, levels, [line.location for line in each.order.lines if line.location is not None])
+        free = levels if lock else levels.copy()
+        short = settle(each.order, free, [line.location for line in each.order.lines if line.location is not None])
         if short:
-            refusals[each.call] = insufficient([_short_fault(each, line, levels) for line in short])
+            refusals[each.call] = insufficient([_short_fault(each, line, free) for line in short])
     return refusals
 
 
