@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.imports.files import import_file, lines
 from tests.support.shops import MUG, SHIRT, Shop
 
 NEW: dict[str, Any] = {"name": "Bowl", "price": "9.00"}
@@ -181,3 +182,42 @@ async def test_variant_fields_on_a_product_with_several_variants_must_name_one(s
     assert answer.json()["data"][0]["status"] == "unchanged"
     answer = await batch(shop, {"op": "update", "id": shirt, "data": {"sku": "LS-M", "stock": {"on_hand": 9}}})
     assert answer.json()["data"][0]["status"] == "updated"
+
+
+async def test_a_batch_of_variants_can_swap_option_values(shop: Shop) -> None:
+    await shop.add({**SHIRT, "options": [{"name": "Size", "values": ["S", "M", "L"]}]})
+    small, medium = (variant["id"] for variant in (await shop.client.get("/products/variants")).json()["data"])
+    sizes = [(small, "L"), (medium, "S"), (small, "M")]
+    items = [{"id": id_, "data": {"option_values": {"Size": size}}} for id_, size in sizes]
+    answer = await shop.client.patch("/products/variants", json={"items": items})
+    assert answer.status_code == 200, answer.text
+    page = (await shop.client.get("/products/variants")).json()["data"]
+    found = [(each["id"], each["option_values"], each["version"]) for each in page]
+    assert found == [(small, {"Size": "M"}, 2), (medium, {"Size": "S"}, 2)]
+
+
+@pytest.mark.parametrize("way", ["batch", "import"])
+@pytest.mark.parametrize("order", [["A", "B", "C"], ["C", "B", "A"]])
+async def test_the_variants_of_one_row_can_exchange_their_keys(shop: Shop, way: str, order: list[str]) -> None:
+    await shop.add(
+        {
+            "name": "Bowl",
+            "price": "1",
+            "external_id": "bowl",
+            "options": [{"name": "Size", "values": ["A", "B", "C"]}],
+            "variants": [{"sku": name, "external_id": name, "option_values": {"Size": name}} for name in "ABC"],
+        }
+    )
+    ids = {each["sku"]: each["id"] for each in (await shop.client.get("/products/variants")).json()["data"]}
+    others = {"A": "B", "B": "C", "C": "A"}
+    variants = [{"id": ids[name], "sku": others[name], "external_id": others[name]} for name in order]
+    if way == "batch":
+        item = {"op": "update", "external_id": "bowl", "data": {"variants": variants}}
+        answer = await batch(shop, item, mode="atomic")
+        assert answer.status_code == 200, answer.text
+    else:
+        job = await import_file(shop, lines([{"external_id": "bowl", "variants": variants}]), match_by="external_id")
+        assert (job["status"], job["counts"]["updated"]) == ("succeeded", 1), job["errors"]
+    page = (await shop.client.get("/products/variants")).json()["data"]
+    found = {each["id"]: (each["sku"], each["external_id"], each["version"]) for each in page}
+    assert found == {ids[name]: (others[name], others[name], 2) for name in ids}

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
@@ -79,6 +80,7 @@ class VariantRow(InputRow):
     head: str
     edition: int
     created_at: datetime | None  # of a new variant; None: now
+    hands_over: bool = False  # whether another variant of the call takes over a key of this one
 
 
 class MovementRow(InputRow):
@@ -143,6 +145,7 @@ class Prepared(msgspec.Struct):
 
 
 _BY_EDIT = Booking()
+_unique = attrgetter("sku", "external_id", "option_values")
 # Stores whose collections have rules, as this process saw last. A wrong guess costs a statement and nothing else.
 _ruled: set[int] = set()
 _MOST_RULED = 100_000
@@ -270,7 +273,30 @@ def _rows_of(prepared: Prepared, store_id: int, *, unruled: bool) -> Rows:
         for event, variant, changes in events_of(product) if events else ():
             variant_index = indexes[id(variant)] if variant else None
             event_rows.append(EventRow(product_index, variant_index, event.name, json_of(changes)))
+    _mark_keys_handed_over(variant_rows, changed)
     return Rows(changed, *map(json_rows, (product_rows, variant_rows, movements, event_rows)))
+
+
+def _mark_keys_handed_over(rows: Sequence[VariantRow], changed: Sequence[VariantCopy]) -> None:
+    """Mark the stored variants whose key another one takes over. A new variant is stored when such a key is free."""
+    renamed = [
+        (row, _keys(row, variant.before), _keys(row, variant.fields))
+        for row, variant in zip(rows, changed, strict=True)
+        if variant.before and not variant.deleted and _unique(variant.before) != _unique(variant.fields)
+    ]
+    taken = {key for _, before, after in renamed for key in after - before}
+    for row, before, _ in renamed:
+        row.hands_over = not taken.isdisjoint(before)
+
+
+def _keys(row: VariantRow, fields: VariantFields) -> set[tuple[str | int, str]]:
+    """The unique keys of a variant; its option values are unique in its product."""
+    keys = [
+        ("sku", fields.sku),
+        ("external_id", fields.external_id),
+        (row.product_index, options_key(fields.option_values)),
+    ]
+    return {(of, value) for of, value in keys if value is not None}
 
 
 async def _store_rows(db: Executor, store_id: int, touched: Sequence[ProductCopy], rows: Rows, cause: Cause) -> bool:

@@ -23,6 +23,7 @@ DECLARE
     deleted_products bigint;
     new_variants     bigint;
     deleted_variants bigint;
+    handing_over     bigint;
     -- Taken while the rows are locked, so that a change that waited is not dated before the one it waited for.
     moment           timestamptz := clock_timestamp();
 BEGIN
@@ -43,9 +44,9 @@ BEGIN
         RETURN;
     END IF;
     SELECT coalesce(array_agg(coalesce(t.id, nextval('variant_ids'))), '{}'), count(*) FILTER (WHERE t.id IS NULL),
-           count(*) FILTER (WHERE t.deleted)
-      INTO variant_ids, new_variants, deleted_variants
-      FROM json_to_recordset(in_variants) AS t (id bigint, deleted boolean);
+           count(*) FILTER (WHERE t.deleted), count(*) FILTER (WHERE t.hands_over)
+      INTO variant_ids, new_variants, deleted_variants, handing_over
+      FROM json_to_recordset(in_variants) AS t (id bigint, deleted boolean, hands_over boolean);
 
     -- Deletions come first, so that this call can reuse a SKU that it frees.
     IF deleted_variants > 0 THEN
@@ -103,6 +104,13 @@ BEGIN
         PERFORM count_rows(in_store_id, 'products', new_products - deleted_products);
     END IF;
 
+    -- PostgreSQL checks a unique index row by row, so a key is set free before another variant takes it over. Option values have
+    -- a list as their key, never a number.
+    IF handing_over > 0 THEN
+        UPDATE variants v SET sku = NULL, external_id = NULL, options_key = v.id
+          FROM json_to_recordset(in_variants) AS t (id bigint, hands_over boolean)
+         WHERE v.store_id = in_store_id AND v.id = ANY (variant_ids) AND v.id = t.id AND t.hands_over;
+    END IF;
     IF new_variants + deleted_variants < cardinality(variant_ids) THEN
         UPDATE variants v
            SET position = t.position, sku = t.sku, barcode = t.barcode, external_id = t.external_id,
