@@ -6,9 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop
 
+from stoa.events.outbox import Cause
+from stoa.products.bodies import NewProduct
+from stoa.products.rules import new_product
+from stoa.products.save import save
 from stoa.products.slugs import slug_of
+from stoa.rest.body import convert
 
 IN_LATIN = {
     "Linen Shirt": "linen-shirt",
@@ -91,3 +97,23 @@ async def test_products_of_one_batch_have_different_slugs(shop: Shop) -> None:
     slugs = [each["slug"] for each in (await shop.client.get("/products?limit=100")).json()["data"]]
     assert len(set(slugs)) == 31
     assert {f"kruzhka-{n}" for n in range(2, 10)} <= set(slugs)
+
+
+async def test_a_numbered_slug_is_given_once_at_the_same_time(shop: Shop) -> None:
+    await _create(shop, name="Mug")
+    second = new_product(convert({"name": "Mug 2", "price": "1.00"}, NewProduct, digits=shop.store.digits), shop.store)
+    async with shop.db.transaction() as db:
+        await save(db, shop.store_id, [second], Cause(shop.app_id, "req_tests"))
+        assert (await _create(shop, name="Mug"))["slug"] == "mug-3"
+    assert second.fields.slug == "mug-2"
+    assert (await _create(shop, name="Mug"))["slug"] == "mug-4"
+
+
+async def test_a_name_with_a_number_waits_for_the_slug_that_another_product_gets(shop: Shop) -> None:
+    await _create(shop, name="Mug")
+    other = new_product(convert({"name": "Mug", "price": "1.00"}, NewProduct, digits=shop.store.digits), shop.store)
+    async with shop.db.transaction() as db:
+        await save(db, shop.store_id, [other], Cause(shop.app_id, "req_tests"))
+        waiting = asyncio.create_task(_create(shop, name="Mug 2"))
+        await until_somebody_waits(shop.db)
+    assert (other.fields.slug, (await waiting)["slug"]) == ("mug-2", "mug-2-2")
