@@ -14,7 +14,7 @@ from stoa.imports.reading import Row, cells_of, cut, read_part
 from stoa.imports.reports import report_header, report_rows
 from stoa.rest.csv_rows import Header, quoted, unquoted
 from stoa.rest.headers import CSV as CSV_MEDIA
-from tests.imports.files import CSV, catalog, failures, import_file, refused
+from tests.imports.files import CSV, catalog, failures, import_file, lines, refused
 from tests.support.shops import Shop
 
 BOM = b"\xef\xbb\xbf"
@@ -113,6 +113,16 @@ def test_a_report_that_is_uploaded_again_has_the_same_cells(
         failed = [FailedRow(row.number, "{}", ERRORS, row.raw) for row in found]
         content = report_header(header) + report_rows(failed, header)
         assert not [cell for cell in _plain_cells(content, delimiter) if cell[:1] in {"=", "+", "-", "@", "\t", "\r"}]
+
+
+async def test_a_large_row_of_json_can_be_corrected_in_the_report(shop: Shop) -> None:
+    images = [{"url": f"https://images.example.com/{n}/{'x' * 1_900}.jpg"} for n in range(250)]
+    row = {"sku": "A", "name": "Mug", "price": "much", "images": images}
+    job = await import_file(shop, lines([row, {"sku": "B", "name": "Bowl", "price": "2.00"}]))
+    assert job["counts"]["failed"] == 1
+    report = await shop.client.get(f"/products/imports/{job['id']}", headers={"accept": CSV})
+    again = await import_file(shop, report.content.replace(b"much", b"3.00"), CSV)
+    assert again["status"] == "succeeded", again
 
 
 def _rows(content: bytes) -> tuple[list[Row], Header]:
