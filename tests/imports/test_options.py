@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stoa.imports.runner import claim_import, run_import, run_pending
+from stoa.imports.runner import claim_import, claim_this, run_import, run_pending
 from tests.imports.files import CSV, catalog, events, import_file, job_of, lines, mug, report, send, sheet
 from tests.support.shops import SHIRT, Shop
 
@@ -196,6 +196,29 @@ async def test_products_created_after_the_upload_are_not_archived(shop: Shop) ->
     await shop.add(mug(2))
     await run_pending(shop.db)
     assert (await job_of(shop, job["id"]))["counts"]["archived"] == 0
+
+
+async def test_products_that_another_import_created_with_an_earlier_date_are_not_archived(shop: Shop) -> None:
+    await shop.add(mug(1), mug(2))
+    archiving = await send(shop, lines([mug(1)]), missing="archive")
+    later = await send(shop, lines([mug(3, created_at="2019-05-04T10:00:00Z")]))
+    claimed = await claim_this(shop.db, "w", shop.store_id, later["id"])
+    assert claimed is not None
+    await run_import(shop.db, claimed, "w")
+    created = (await catalog(shop))["Mug 3"]["id"]
+    assert (await shop.client.patch(f"/products/{created}", json={"price": "3.00"})).status_code == 200
+    await run_pending(shop.db)
+    assert (await job_of(shop, archiving["id"]))["counts"]["archived"] == 1
+    found = await catalog(shop)
+    assert {name: product["status"] for name, product in found.items()} == {
+        "Mug 1": "active", "Mug 2": "archived", "Mug 3": "active",
+    }  # fmt: skip
+
+
+async def test_products_that_an_earlier_import_created_with_an_earlier_date_are_archived(shop: Shop) -> None:
+    await import_file(shop, lines([mug(1), mug(2, created_at="2019-05-04T10:00:00Z")]))
+    job = await import_file(shop, lines([mug(1)]), missing="archive")
+    assert job["counts"]["archived"] == 1
 
 
 async def test_two_jobs_with_the_same_sku_create_one_product(shop: Shop) -> None:

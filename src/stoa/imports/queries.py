@@ -209,11 +209,15 @@ FAILED_ROWS = Query(
 RESULT_IDS = Query(
     int, "SELECT result_id FROM import_rows WHERE store_id = $1 AND import_id = $2 AND result_id IS NOT NULL"
 )
-# Products created after the upload cannot be in the file.
+# Products created after the upload cannot be in the file. A row of another import may have given its product an earlier date: the
+# product was created while that import ran. If that began before the upload, its products with such dates are spared too.
 UNARCHIVED = Query(
     int,
-    """SELECT id FROM products
-        WHERE store_id = $1 AND id > $2 AND created_at < $3 AND deleted_at IS NULL AND status <> 'archived'
+    """SELECT id FROM products p
+        WHERE store_id = $1 AND id > $2 AND created_at < $3 AND deleted_at IS NULL AND status <> 'archived' AND NOT EXISTS (
+              SELECT FROM imports i JOIN import_rows r ON r.store_id = $1 AND r.import_id = i.id
+               WHERE i.store_id = $1 AND i.resource = 'products' AND (i.finished_at IS NULL OR i.finished_at > $3)
+                 AND r.status = 'created' AND r.result_id = p.id AND p.created_at < i.created_at)
         ORDER BY id LIMIT $4""",
 )
 
