@@ -228,3 +228,23 @@ async def test_a_stored_response_with_a_former_email_is_erased(shop: Shop) -> No
     await run_pending(shop.db)
     await shop.client.delete(f"/customers/{canary['id']}")
     assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
+
+
+@pytest.mark.parametrize(
+    "mistaken", [{"email": "Bob@example.com"}, {"phone": "+49 30 67890"}, {"external_id": "crm-bob"}], ids=str
+)
+async def test_an_erasure_leaves_the_rows_of_the_customer_who_has_a_former_identifier_now(
+    shop: Shop, mistaken: dict[str, Any]
+) -> None:
+    await run_pending(shop.db)
+    [name] = mistaken
+    ann = await created(shop, {"email": "ann@example.com", **mistaken})
+    right = {"email": "ann@example.com", "phone": "+493012345", "external_id": "crm-ann"}[name]
+    await patched(shop, f"/customers/{ann['id']}", {name: right})
+    bob = await created(shop, {"email": "bobby@example.com", **mistaken})
+    rows = [{**mistaken, "first_name": "Bob"}, {name: right, "first_name": "Ann"}]
+    await send(shop, rows, match_by=name)
+    assert (await shop.client.delete(f"/customers/{ann['id']}")).status_code == 204
+    await run_pending(shop.db)
+    assert (await shop.client.get(f"/customers/{bob['id']}")).json()["data"]["first_name"] == "Bob"
+    assert await traces(shop.db, ["ann@example.com", "crm-ann"], store_id=shop.store.id) == []

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.orders.sample_store import SampleStore
+from tests.orders.sample_store import HOME, SampleStore
 from tests.support.canaries import traces
+from tests.support.races import until_somebody_waits
 
 WREN: dict[str, Any] = {
     "email": "Wrenna.Nightjar@aviary.example",
@@ -121,6 +122,60 @@ async def test_an_order_of_an_erased_customer_can_be_processed(store: SampleStor
     copy = (await store.client.post(f"/orders/{order['id']}/duplicates", json={})).json()["data"]
     assert copy["customer_id"] is None
     await store.assert_stock_is_consistent()
+
+
+ANN_AND_BOB = {"email": ("ann@example.com", "Bob@example.com"), "phone": ("+442079460555", "+442079460666")}
+
+
+async def correct(store: SampleStore, name: str) -> int:
+    """Ann, who was created with an identifier of Bob by mistake; returns her id."""
+    right, mistaken = ANN_AND_BOB[name]
+    ann = (await store.client.post("/customers", json={name: mistaken})).json()["data"]["id"]
+    answer = await store.client.patch(f"/customers/{ann}", json={name: right, "metadata": {"tier": "gold"}})
+    assert answer.status_code == 200, answer.text
+    return ann
+
+
+@pytest.mark.parametrize("name", ["email", "phone"])
+async def test_an_erasure_leaves_the_orders_of_the_customer_who_has_a_former_identifier_now(
+    store: SampleStore, name: str
+) -> None:
+    ann = await correct(store, name)
+    mistaken = ANN_AND_BOB[name][1]
+    hers = await store.place(("TEA", 1), customer_id=ann, contact={name: mistaken}, shipping_address=NEST)
+    bobs = await store.place(("TEA", 1), customer={name: mistaken}, shipping_address=HOME, note="Ring twice.")
+    edited = await store.place(("CLASS", 1), contact={name: mistaken}, shipping_address=HOME)
+    assert (await store.patch(edited, contact={"phone": None, "email": "new@example.com"})).is_success
+    comment = {"body": "Call Bob.", "visibility": "internal"}
+    for order in (bobs, edited):
+        await store.client.post(f"/orders/{order['id']}/comments", json=comment)
+    before = [(await store.get(order), await store.timeline(order)) for order in (bobs, edited)]
+    assert bobs["customer_id"] != ann
+    await erase(store, ann)
+    assert [(await store.get(order), await store.timeline(order)) for order in (bobs, edited)] == before
+    assert (await store.get(hers))["contact"] == dict.fromkeys(("email", "phone", "first_name", "last_name"))
+
+
+async def test_an_order_by_a_former_identifier_is_erased_while_no_customer_has_it(store: SampleStore) -> None:
+    ann = await correct(store, "email")
+    order = await store.place(("TEA", 1), contact={"email": ANN_AND_BOB["email"][1]}, shipping_address=NEST)
+    await erase(store, ann)
+    assert (await store.get(order))["shipping_address"] is None
+
+
+@pytest.mark.parametrize("name", ["email", "phone"])
+async def test_an_erasure_leaves_the_order_of_a_customer_who_is_created_meanwhile(
+    store: SampleStore, name: str
+) -> None:
+    ann = await correct(store, name)
+    async with store.shop.db.transaction() as db:
+        await db.fetch("SELECT key FROM customer_metadata WHERE store_id = $1 FOR UPDATE", store.shop.store_id)
+        erasing = asyncio.create_task(store.client.delete(f"/customers/{ann}"))
+        await until_somebody_waits(store.shop.db)
+        order = await store.place(("TEA", 1), customer={name: ANN_AND_BOB[name][1]}, shipping_address=HOME)
+        before = await store.get(order)
+    assert (await erasing).status_code == 204
+    assert await store.get(order) == before
 
 
 @pytest.mark.parametrize("head_start", [0, 1, 2])

@@ -16,7 +16,10 @@ _NO_DIGITS = re.compile(r"[^0-9]+")
 
 
 class Person(msgspec.Struct, frozen=True):
-    """The customer to erase, with all current and former identifiers: a record may contain only one of them."""
+    """The customer to erase, with its identifiers: a record may contain only one of them.
+
+    They include former ones, unless another customer has them now: then they name that customer.
+    """
 
     store_id: int
     customer_id: int
@@ -55,6 +58,30 @@ PAST_EVENTS = Query(
     PastEvent,
     "SELECT changes, data FROM events WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2",
 )
+
+
+def _unless_taken(parameter: int, column: str) -> str:
+    """SQL for an array of the identifiers in a parameter that no customer but $2 has now."""
+    values = f"${parameter}::text[]"
+    return f"""ARRAY(SELECT unnest({values}) EXCEPT SELECT {column} FROM customers
+                       WHERE store_id = $1 AND {column} = ANY({values}) AND id <> $2 AND deleted_at IS NULL)"""
+
+
+# A customer may take a former identifier during the erasure, so a statement that searches by them excludes them once more.
+EMAILS, PHONES, EXTERNAL_IDS = _unless_taken(3, "email_key"), _unless_taken(4, "phone"), _unless_taken(5, "external_id")
+
+
+class Identifiers(msgspec.Struct):
+    emails: list[str]
+    phones: list[str]
+    external_ids: list[str]
+
+
+NOT_TAKEN = Query(
+    Identifiers,
+    f"""SELECT {EMAILS} AS emails, {PHONES} AS phones, {EXTERNAL_IDS} AS external_ids
+         FROM customers WHERE store_id = $1 AND id = $2""",
+)
 ERASE_EVENTS = Command(
     """UPDATE events SET changes = '{}', data = '{"id":' || resource_id || '}', app_views = NULL
         WHERE store_id = $1 AND resource_type = 'customer' AND resource_id = $2"""
@@ -84,20 +111,18 @@ ERASED = Query(ErasedCustomer, f"SELECT version, {TOMBSTONE} AS doc FROM custome
 
 
 async def identify(db: Executor, store_id: int, customer_id: int, head: str, cause: Cause) -> Person:
-    """A locked customer with all identifiers that its profile and its past events contain."""
+    """A locked customer with the identifiers that its profile and its past events contain."""
     past_events = await PAST_EVENTS.all(db, store_id, customer_id)
     found: dict[str, set[str]] = {"email": set(), "phone": set(), "external_id": set()}
     for members in [fields_of(head), *_members_in(past_events, list(found))]:
         for name, values in found.items():
             if isinstance(value := members.get(name), str):
                 values.add(value)
+    emails = sorted(map(email_key, found["email"]))
+    phones = sorted(number for phone in found["phone"] if (number := e164(phone)) is not None)
+    own = await NOT_TAKEN.one(db, store_id, customer_id, emails, phones, sorted(found["external_id"]))
     return Person(
-        store_id,
-        customer_id,
-        frozenset(map(email_key, found["email"])),
-        frozenset(number for phone in found["phone"] if (number := e164(phone)) is not None),
-        frozenset(found["external_id"]),
-        cause,
+        store_id, customer_id, frozenset(own.emails), frozenset(own.phones), frozenset(own.external_ids), cause
     )
 
 

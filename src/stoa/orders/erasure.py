@@ -1,6 +1,6 @@
 """Erases a customer's personal data from orders; amounts, products and dates stay."""
 
-from stoa.customers.erasure import Person
+from stoa.customers.erasure import EMAILS, PHONES, Person
 from stoa.db.query import Command, Executor, Query, json_of
 from stoa.orders.state import NO_CONTACT
 
@@ -36,20 +36,20 @@ HOLD = Query(
 # contact, as the timeline shows.
 ORDERS_OF = Query(
     int,
-    """SELECT id FROM orders WHERE store_id = $1 AND customer_id = $2
-        UNION SELECT id FROM orders WHERE store_id = $1 AND email = ANY($3::text[])
-        UNION SELECT id FROM orders WHERE store_id = $1 AND phone = ANY($4::text[])
+    f"""SELECT id FROM orders WHERE store_id = $1 AND customer_id = $2
+        UNION SELECT id FROM orders WHERE store_id = $1 AND email = ANY({EMAILS})
+        UNION SELECT id FROM orders WHERE store_id = $1 AND phone = ANY({PHONES})
         UNION SELECT order_id FROM order_comments
                WHERE store_id = $1 AND type = 'edit' AND changes LIKE '%"contact":%'
-                 AND (lower(changes::json #>> '{contact,0,email}') = ANY($3::text[])
-                      OR changes::json #>> '{contact,0,phone}' = ANY($4::text[]))
+                 AND (lower(changes::json #>> '{{contact,0,email}}') = ANY({EMAILS})
+                      OR changes::json #>> '{{contact,0,phone}}' = ANY({PHONES}))
         ORDER BY id""",
 )
 # The orders among these that belong to no other person now; for the rest, only the history is erased.
 THEIRS = Query(
     int,
-    """SELECT o.id FROM unnest($5::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
-        WHERE o.customer_id = $2 OR o.email = ANY($3::text[]) OR o.phone = ANY($4::text[])
+    f"""SELECT o.id FROM unnest($5::bigint[]) AS t (id) JOIN orders o ON o.store_id = $1 AND o.id = t.id
+        WHERE o.customer_id = $2 OR o.email = ANY({EMAILS}) OR o.phone = ANY({PHONES})
               OR o.customer_id IS NULL AND o.email IS NULL AND o.phone IS NULL
         ORDER BY o.id""",
 )
