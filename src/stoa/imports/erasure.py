@@ -129,8 +129,9 @@ def _is_row_of(raw: str, header: Header | None, person: Person) -> bool:
 
 
 def _is_key_of(members: dict[str, Any], person: Person) -> bool:
+    external_id = members.get("external_id")
     return (
-        members.get("external_id") in person.external_ids
+        (isinstance(external_id, str) and external_id in person.external_ids)
         or str(members.get("id", "")) == str(person.customer_id)
         or any(isinstance(value, str) and person.is_named_in(value) for value in members.values())
     )
