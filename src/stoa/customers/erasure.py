@@ -12,7 +12,12 @@ from stoa.db.documents import TOMBSTONE, fields_of, head_of
 from stoa.db.query import Command, Executor, Query
 from stoa.events.outbox import Cause
 
-_NO_DIGITS = re.compile(r"[^0-9]+")
+# What continues an address in text: letters with their marks, of the scripts that separate words by spaces, and digits.
+_LETTER = r"[0-9a-z_\u00c0-\u0dff\u1e00-\u1fff]"
+_BEFORE, _AFTER = rf"(?<!{_LETTER})(?<!{_LETTER}[.+'-])", rf"(?!{_LETTER}|-|\.{_LETTER})"
+_ADDRESS = re.compile(r"(?!')[\w\u00c0-\u1fff!#$%&'*+/=?^`{}~.-]+@[\w\u00c0-\u1fff.-]*[\w\u00c0-\u1fff]")
+_NUMBER = re.compile(r"[0-9](?:[ \t\u00a0\u2010-\u2015().\[\]/-]{0,3}[0-9])*")
+_NOT_DIGITS, _PREFIX = re.compile(r"[^0-9]+"), re.compile(r"0{1,2}11|0*")  # dialed before a country code
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -28,13 +33,28 @@ class Person(msgspec.Struct, frozen=True):
     external_ids: frozenset[str]
     cause: Cause
 
-    def is_named_in(self, text: str) -> bool:
-        """Whether a text contains one of the email addresses or phone numbers, in any spelling."""
-        lowered = text.lower()
-        if any(email in lowered for email in self.emails):
-            return True
-        digits = _NO_DIGITS.sub("", text) if self.phones else ""
-        return any(phone[1:] in digits for phone in self.phones)
+    def is_named_in(self, value: str) -> bool:
+        """Whether a value, such as a cell of a file, contains one of the email addresses or phone numbers.
+
+        A value that is an email address as a whole is compared as such. Within other text, an address in any case counts
+        unless letters continue it, as in `joann@example.com` or `ann@example.com.au`, and a number with its country code, in
+        any notation, unless it has further digits.
+        """
+        text = value.strip().lower()
+        if _ADDRESS.fullmatch(text):
+            return text in self.emails
+        return any(
+            email in text and re.search(_BEFORE + re.escape(email) + _AFTER, text) for email in self.emails
+        ) or any(
+            digits.endswith(phone[-4:]) and e164("+" + _PREFIX.sub("", digits, count=1)) == phone
+            for phone in self.phones
+            for digits in _numbers_in(text)
+        )
+
+
+def _numbers_in(text: str) -> Iterable[str]:
+    """The digits of each number in a text, whatever separates them; a plus sign begins another number."""
+    return (_NOT_DIGITS.sub("", number) for number in _NUMBER.findall(text))
 
 
 class LockedCustomer(msgspec.Struct):

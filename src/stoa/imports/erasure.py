@@ -1,6 +1,8 @@
 """Erases a person from imports: from rows in reports, from rows that are not imported yet, and from faults in events."""
 
 import asyncio
+import re
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +15,8 @@ from stoa.imports.reading import cells_of, without_rows
 from stoa.rest.csv_rows import Header
 
 PAGE = 1_000
+_JSON_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
+_JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 ERASE_IMPORTED_ROWS = Command(
     """UPDATE import_rows SET key = '{}', changes = NULL, raw = NULL
@@ -125,15 +129,37 @@ def _header(text: str | None) -> Header | None:
 
 
 def _is_row_of(raw: str, header: Header | None, person: Person) -> bool:
-    return person.is_named_in(raw) or (bool(raw) and _is_key_of(_keys_in(raw, header), person))
+    if not raw:
+        return False
+    return any(map(person.is_named_in, _values_in(raw, header))) or _is_id_of(_keys_in(raw, header), person)
 
 
 def _is_key_of(members: dict[str, Any], person: Person) -> bool:
+    return _is_id_of(members, person) or any(
+        isinstance(value, str) and person.is_named_in(value) for value in members.values()
+    )
+
+
+def _is_id_of(members: dict[str, Any], person: Person) -> bool:
     external_id = members.get("external_id")
-    return (
-        (isinstance(external_id, str) and external_id in person.external_ids)
-        or str(members.get("id", "")) == str(person.customer_id)
-        or any(isinstance(value, str) and person.is_named_in(value) for value in members.values())
+    return str(members.get("id", "")) == str(person.customer_id) or (
+        isinstance(external_id, str) and external_id in person.external_ids
+    )
+
+
+def _values_in(raw: str, header: Header | None) -> Iterator[str]:
+    """The cells of a stored row; of JSON, which need not be valid, the strings and what is between them."""
+    for text in [raw] if header is None else [cell for cells in cells_of(raw, header) for cell in cells]:
+        if header is None or text.lstrip().startswith(("{", "[")):
+            yield from map(_unescaped, _JSON_STRING.split(text))
+        else:
+            yield text
+
+
+def _unescaped(part: str) -> str:
+    """The text that a part of JSON stands for; of control characters, only that they separate words."""
+    return _JSON_ESCAPE.sub(
+        lambda each: chr(int(each[1], 16)) if each[1] else each[2] if each[2] in '"\\/' else " ", part
     )
 
 
