@@ -5,17 +5,19 @@ import pytest
 from tests.shards.test_global_changes import actions, events, exchange, rows
 from tests.support.fleet import FENCING, Fleet
 from tests.support.receivers import Receiver
-from tests.support.sharded import Sharded
+from tests.support.sharded import Sharded, caught_up
 from tests.support.shops import Shop
 from tests.webhooks.workers import create_product, with_loopback, working
 
 from stoa.access.apps import delete_app
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
-from stoa.background import store_receivers
+from stoa.background import shard_receivers, store_receivers
 from stoa.cluster.distribution import Step
+from stoa.db import connection
+from stoa.db.connection import session_settings
 from stoa.db.pool import Database
-from stoa.db.shard_outbox import receive_for_stores
+from stoa.db.shard_outbox import receive_for_shard, receive_for_stores
 from stoa.settings import Settings
 from stoa.shards import moving
 from stoa.webhooks import app_rollout
@@ -149,6 +151,40 @@ async def test_a_store_that_fails_is_tried_again_by_itself(
     await service.shard.execute("ALTER TABLE webhooks DROP CONSTRAINT broken")
     assert await exchange(service) == 1
     assert await rows(service.shard, ENDPOINT, shop.store_id) == [url]
+
+
+async def test_a_shard_with_slow_stores_is_reached_in_short_steps(
+    service: Sharded, shop: Shop, developer: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [await service.open_shop() for _ in range(4)]
+    for other in others:
+        await install(developer, shop.client_id, other.store.handle)
+    await exchange(service)
+
+    def ended_soon(*limits: int) -> dict[str, str]:
+        return session_settings(*limits) | {"idle_in_transaction_session_timeout": "3000"}
+
+    monkeypatch.setattr(connection, "session_settings", ended_soon)
+    monkeypatch.setattr(app_rollout, "BATCH", 4)
+    monkeypatch.setattr(app_rollout, "STEP_S", 0.5)
+    await service.shard.execute(
+        """CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN new; END $$;
+           CREATE TRIGGER slow BEFORE INSERT ON webhooks FOR EACH ROW EXECUTE FUNCTION slow()"""
+    )
+    here = Database(service.shard.url, size=2)
+    here.fence()
+    url = "https://app.example.com/events"
+    try:
+        await save_callbacks(developer, shop.client_id, endpoint_url=url, return_urls=[])
+        await caught_up(service.directory, service.shard)
+        while await receive_for_shard(here, service.directory, shard_receivers(service.application.settings)):
+            pass
+    finally:
+        await here.close()
+        await service.shard.execute("DROP FUNCTION slow CASCADE")
+    for store in (shop, *others):
+        assert await rows(service.shard, ENDPOINT, store.store_id) == [url]
+    assert await rows(service.directory, "SELECT kind FROM shard_outbox") == []
 
 
 @pytest.mark.parametrize("undone", [False, True])

@@ -24,6 +24,9 @@ from stoa.db.shard_outbox import send_to_store
 from stoa.settings import Settings
 
 BATCH = 50  # stores, after which the progress is stored
+# After this time a batch ends, whatever it reached: the transaction that holds the message idles meanwhile, and during the pause,
+# and the server ends one that idles for 10 seconds.
+STEP_S = 2.0
 NOT_REACHED = "app_not_reached"  # the kind of a message to the directory
 
 # The stores of an app, also those that have uninstalled it and still have its subscriptions.
@@ -61,23 +64,31 @@ class NotReached(msgspec.Struct):
 async def roll_out(settings: Settings, here: Database, after: int, content: bytes) -> int | None:
     """Bring a change of an app to the next stores of a shard; returns the last of them, or None if there are no more.
 
-    Each batch is followed by a pause of its own duration, so that deliveries have at least half of the database's time.
+    Each batch is followed by a pause of its own duration, two seconds at most, so that deliveries have half of the database's time.
     """
     change = msgspec.json.decode(content, type=AppChange)
     started = time.monotonic()
     stores = await STORES_OF.all(here, change.app_id, after, BATCH)
+    last = stores[-1] if len(stores) == BATCH else None
     for store_id in stores:
-        try:
-            async with here.transaction(store_id) as db:
-                await _bring(settings, db, store_id, change)
-        except StoreElsewhere:
-            continue  # the message that follows every move brings it there
-        except Exception as error:  # noqa: BLE001 - the other stores go on
-            structlog.get_logger().warning("an app's change failed on a store", app_id=change.app_id, **cause(error))
-            async with here.transaction(store_id) as db:
-                await send(db, NOT_REACHED, NotReached(store_id, change))
-    await asyncio.sleep(time.monotonic() - started)
-    return stores[-1] if len(stores) == BATCH else None
+        await _reach(settings, here, store_id, change)
+        if time.monotonic() - started > STEP_S:
+            last = store_id
+            break
+    await asyncio.sleep(min(time.monotonic() - started, STEP_S))
+    return last
+
+
+async def _reach(settings: Settings, here: Database, store_id: int, change: AppChange) -> None:
+    try:
+        async with here.transaction(store_id) as db:
+            await _bring(settings, db, store_id, change)
+    except StoreElsewhere:
+        return  # the message that follows every move brings it there
+    except Exception as error:  # noqa: BLE001 - the other stores go on
+        structlog.get_logger().warning("an app's change failed on a store", app_id=change.app_id, **cause(error))
+        async with here.transaction(store_id) as db:
+            await send(db, NOT_REACHED, NotReached(store_id, change))
 
 
 async def receive_app_change(settings: Settings, db: Connection, store_id: int, content: bytes) -> None:
