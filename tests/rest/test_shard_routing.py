@@ -1,17 +1,19 @@
 """Requests to stores in a shard: where they read and write, and what they do when a store moves or a database is away."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sharded import NAME, Sharded, arrived, caught_up, eventually, place, sharded
+from tests.support.sharded import NAME, Sharded, arrived, as_superuser, caught_up, eventually, place, sharded
 from tests.support.shops import SHIRT, Shop, open_shop, operator_of
 
 from stoa.access.admission import TTL_S
 from stoa.access.grants import install, revoke_token
 from stoa.access.queries import STORE_BY_HANDLE
+from stoa.db.connection import connect
 from stoa.db.errors import StoreElsewhere
 from stoa.db.pool import Database
 from stoa.rest.backends import IS_HERE, Backend, StoreReader
@@ -213,6 +215,40 @@ async def test_a_revoked_token_is_refused_within_its_second(service: Sharded, sh
 async def measured(service: Sharded) -> bool:
     await service.application.shards.measure()
     return service.application.shards.age(NAME) < TTL_S
+
+
+async def test_a_revoked_token_is_refused_if_the_clock_of_the_directory_steps_back(
+    service: Sharded, shop: Shop
+) -> None:
+    shards = service.application.shards
+    await eventually(lambda: measured(service))
+    assert (await shop.client.get("/products")).status_code == 200
+    await arrived(service.shard, "SELECT EXISTS (SELECT FROM tokens WHERE app_id = $1)", shop.app_id)
+    async with interrupted(service):
+        await service.directory.fetch("UPDATE directory_beats SET beaten_at = now() + interval '10 minutes'")
+        await shards.measure()
+        await revoke_token(operator_of(service.directory, service.application.settings), shop.token)
+        await asyncio.sleep(1)
+        await shards.measure()
+        assert (await shop.client.get("/products")).status_code == 401
+    await eventually(lambda: measured(service))
+    assert shards.age(NAME) >= 0
+
+
+@asynccontextmanager
+async def interrupted(service: Sharded) -> AsyncGenerator[None]:
+    """Nothing is replicated meanwhile."""
+    shard = await connect(as_superuser(service.shard.url))
+    [[name]] = await shard.fetch(
+        "SELECT subname FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    await shard.execute(f'ALTER SUBSCRIPTION "{name}" DISABLE')
+    try:
+        await arrived(service.shard, "SELECT pid IS NULL FROM pg_stat_subscription WHERE subname = $1", name)
+        yield
+    finally:
+        await shard.execute(f'ALTER SUBSCRIPTION "{name}" ENABLE')
+        await shard.close()
 
 
 async def test_a_token_that_has_not_arrived_is_found_in_the_directory(service: Sharded, shop: Shop) -> None:

@@ -147,7 +147,8 @@ class Shards:
         """Note how much of what the directory committed has arrived at each shard."""
         asked_at = time.monotonic()
         beat = await BEAT.maybe(self.directory)
-        if beat is None or beat.age > _YOUNG_S:  # of many processes, one writes
+        # Of many processes, one writes. A beat of the future says nothing: the clock has stepped back since.
+        if beat is None or not 0 <= beat.age <= _YOUNG_S:
             asked_at = time.monotonic()
             beat = Beat(await NEXT_BEAT.one(self.directory), 0.0)
         self._beats.append((beat.beat, asked_at - beat.age))
