@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from signal import SIGHUP
+from signal import SIGHUP, SIGKILL
 
 import pytest
 
@@ -13,6 +13,7 @@ import stoa
 from stoa.db.connection import connect
 from tests.support.partial_request import PartialRequest
 from tests.support.service import PATIENCE_S, WITH_NOTES, Service, alive, migrated_database, until
+from tests.support.service import children as processes
 
 # The changes of a new release: every response and the schema name it.
 NEW_CODE = """
@@ -185,6 +186,31 @@ async def test_a_failed_migration_leaves_the_old_release_serving(tmp_path: Path)
         await asyncio.to_thread(until, lambda: "the migration failed" in service.output(), "the reload failed")
         assert service.workers() == [old]
         assert release(service) == "old"
+
+
+@pytest.mark.long
+async def test_connections_avoid_a_worker_that_dies_during_the_migration(tmp_path: Path) -> None:
+    async def status() -> int:
+        async with service.client() as client:
+            return (await client.get("/live")).status_code
+
+    url = await migrated_database(f"reload_kill_{os.getpid()}")
+    with Service(tmp_path, database_url=url, background=False) as service:
+        other = await connect(url)
+        try:
+            await other.fetch("SELECT pg_advisory_lock(7306231)")  # the migration waits for it
+            os.kill(service.pid, SIGHUP)
+            await asyncio.to_thread(until, lambda: processes(service.pid, b"migrate"), "the migration has started")
+            killed = service.workers()[0]
+            os.kill(killed, SIGKILL)
+            await asyncio.sleep(1)
+            async with asyncio.timeout(PATIENCE_S / 4):
+                assert {await status() for _ in range(12)} == {200}
+        finally:
+            await other.close()
+        await asyncio.to_thread(until, lambda: "reload finished" in service.output(), "the reload is finished")
+        assert killed not in service.workers()
+        assert len(service.workers()) == 2
 
 
 @pytest.mark.long

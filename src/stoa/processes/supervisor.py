@@ -204,8 +204,9 @@ class Supervisor:
     def _migrated(self) -> bool:
         """Whether the installed release could bring the schema up to date; the running release works on both."""
         process = _start(command_lines.migration(), stdout=subprocess.DEVNULL)
+        # A worker that dies is not replaced: a new one would bring the installed release to the old schema.
         while process.poll() is None and not self._stopping:
-            time.sleep(_POLL_S)
+            self._listen(self._workers)
         if self._stopping:
             _end([process], self._settings.drain_seconds)
             return False
