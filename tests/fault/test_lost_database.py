@@ -119,3 +119,17 @@ def test_an_embedded_database_that_dies_is_restarted(tmp_path: Path) -> None:
             lambda: service.status("/ready") == 200 and not alive(postmaster), "the database is back", seconds=RECOVER_S
         )
         assert service.status("/live") == 200
+
+
+@pytest.mark.long
+def test_an_embedded_database_is_restarted_after_a_start_that_the_system_refused(tmp_path: Path) -> None:
+    copy_migrated(tmp_path / "postgres")
+    with Service(tmp_path, background=False) as service:
+        postmaster = int((tmp_path / "postgres/data/postmaster.pid").read_text().splitlines()[0])
+        written_at_start = tmp_path / "postgres/postgresql.conf"
+        written_at_start.unlink()
+        written_at_start.mkdir()
+        os.kill(postmaster, signal.SIGKILL)
+        until(lambda: "the database does not restart" in service.output(), "a start failed")
+        written_at_start.rmdir()
+        until(lambda: service.status("/ready") == 200, "the database is back", seconds=RECOVER_S)

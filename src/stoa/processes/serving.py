@@ -21,7 +21,7 @@ import structlog
 from stoa.access.key_rotation import adopt_keys
 from stoa.db import migrate
 from stoa.db.connection import connect, path_to_server
-from stoa.db.embedded import EmbeddedPostgres, EmbeddedPostgresFailed
+from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.errors import Unavailable
 from stoa.db.pool import Database
 from stoa.db.service_facts import note_webhook_allow
@@ -70,7 +70,7 @@ def _watched(server: EmbeddedPostgres) -> Generator[None]:
                 structlog.get_logger().error("the database exited unexpectedly", process="database")
             try:
                 server.start()
-            except EmbeddedPostgresFailed as error:
+            except Exception as error:  # noqa: BLE001 - the next start may succeed
                 structlog.get_logger().error("the database does not restart", error=type(error).__name__)
 
     watcher = threading.Thread(target=watch, daemon=True)
