@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from signal import SIGHUP, SIGKILL
@@ -211,6 +212,33 @@ async def test_connections_avoid_a_worker_that_dies_during_the_migration(tmp_pat
         await asyncio.to_thread(until, lambda: "reload finished" in service.output(), "the reload is finished")
         assert killed not in service.workers()
         assert len(service.workers()) == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--no-migrate",)])
+@pytest.mark.long
+async def test_a_service_outlives_processes_that_cannot_start(tmp_path: Path, options: tuple[str, ...]) -> None:
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    url = await migrated_database(f"unstarted_{os.getpid()}_{len(options)}")
+    command = (str(python), "-m", "stoa")
+    with Service(tmp_path, database_url=url, command=command, options=options) as service:
+        await asyncio.to_thread(until, lambda: len(processes(service.pid, b"stoa.worker")) == 2, "both have started")
+        before = children(service)
+        [killed] = set(processes(service.pid, b"stoa.worker")) - set(processes(service.pid, b"--deliveries"))
+        python.rename(tmp_path / "away")  # as while somebody installs a release
+        os.kill(service.pid, SIGHUP)
+        await asyncio.to_thread(until, lambda: "reload failed" in service.output(), "the reload failed")
+        assert service.status("/ready") == 200
+        assert children(service) == before
+        for each in (service.workers()[0], killed):
+            os.kill(each, SIGKILL)
+        refusals = [f'"process":"{kind}","error":"FileNotFoundError"' for kind in ("web", "imports")]
+        await asyncio.to_thread(until, lambda: all(each in service.output() for each in refusals), "nothing can start")
+        assert service.status("/ready") == 200
+        (tmp_path / "away").rename(python)
+        await asyncio.to_thread(until, lambda: len(children(service)) == len(before), "all run again")
+        assert service.stop() == 0
+        assert "Traceback" not in service.output()
 
 
 @pytest.mark.long

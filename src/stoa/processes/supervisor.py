@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import structlog
 
+from stoa.db.errors import cause
 from stoa.operations import exposition
 from stoa.operations.exposition import Process
 from stoa.processes import command_lines
@@ -20,6 +22,7 @@ from stoa.settings import Settings
 RESPAWN_PAUSE_S = 0.5  # a process that dies immediately must not keep the machine busy
 START_TIMEOUT_S = 60.0  # on reload, for a new worker to become ready
 _POLL_S = 0.05
+Started = TypeVar("Started")
 
 
 class WorkerFailed(ChildProcessError):
@@ -33,11 +36,15 @@ class WebWorker:
         self.control, theirs = socket.socketpair()
         with theirs:
             numbers = (listener.fileno(), theirs.fileno())
-            self.process = _start([*command, *map(str, numbers)], numbers)
+            try:
+                self.process = _start([*command, *map(str, numbers)], numbers)
+            except OSError:
+                self.control.close()
+                raise
         self.ready = False  # whether it listens
         self.exits = False  # its end of the control socket is closed, a moment before the process has exited
         self.leave_by = 0.0
-        self._started = time.monotonic()
+        self.replace_at = time.monotonic() + RESPAWN_PAUSE_S
 
     @property
     def dead(self) -> bool:
@@ -45,7 +52,7 @@ class WebWorker:
 
     @property
     def replaceable(self) -> bool:
-        return self.dead and time.monotonic() >= self._started + RESPAWN_PAUSE_S
+        return self.dead and time.monotonic() >= self.replace_at
 
     def hear(self) -> None:
         """Read what it said on the control socket, which is readable."""
@@ -91,7 +98,7 @@ class BackgroundWorker:
             self.process = None
         if time.monotonic() >= self._started + RESPAWN_PAUSE_S:
             self._started, self._asked_to_exit = time.monotonic(), False
-            self.process = _start(self._command)
+            self.process = _tried(self.kind, lambda: _start(self._command))
 
     def restart(self) -> None:
         """Let it finish its current work and exit; `keep_running` then starts it with the installed code."""
@@ -174,9 +181,20 @@ class Supervisor:
             raise WorkerFailed("a worker exited before the service was ready; see its output above")
         for index in dead:
             if self._workers[index].replaceable and not self._stopping:
-                _report_exit("web", self._workers[index].process)
-                self._workers[index].close()
-                self._workers[index] = WebWorker(self._web, self._listeners[index])
+                self._replace(index)
+
+    def _replace(self, index: int) -> None:
+        old = self._workers[index]
+        new = self._new_worker(index)
+        if new is None:
+            old.replace_at = time.monotonic() + RESPAWN_PAUSE_S
+            return
+        _report_exit("web", old.process)
+        old.close()
+        self._workers[index] = new
+
+    def _new_worker(self, index: int) -> WebWorker | None:
+        return _tried("web", lambda: WebWorker(self._web, self._listeners[index]))
 
     def _reload(self) -> None:
         """Take one step of a reload, so that dead workers are replaced meanwhile."""
@@ -203,25 +221,27 @@ class Supervisor:
 
     def _migrated(self) -> bool:
         """Whether the installed release could bring the schema up to date; the running release works on both."""
-        process = _start(command_lines.migration(), stdout=subprocess.DEVNULL)
+        process = _tried("migration", lambda: _start(command_lines.migration(), stdout=subprocess.DEVNULL))
         # A worker that dies is not replaced: a new one would bring the installed release to the old schema.
-        while process.poll() is None and not self._stopping:
+        while process is not None and process.poll() is None and not self._stopping:
             self._listen(self._workers)
-        if self._stopping:
+        if process is not None and self._stopping:
             _end([process], self._settings.drain_seconds)
             return False
-        if process.returncode != 0:
+        if process is None or process.returncode != 0:
             structlog.get_logger().error("reload failed: the migration failed; the old workers keep serving")
-        return process.returncode == 0
+            return False
+        return True
 
     def _replaced(self, index: int) -> bool:
         """Start a new worker on the socket of an old one, and let the old one leave once the new one is ready."""
-        new = WebWorker(self._web, self._listeners[index])
+        new = self._new_worker(index)
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not new.ready and not new.exits and time.monotonic() < deadline and not self._stopping:
+        while new and not new.ready and not new.exits and time.monotonic() < deadline and not self._stopping:
             self._listen([*self._workers, new])
-        if not new.ready:
-            new.close()
+        if new is None or not new.ready:
+            if new is not None:
+                new.close()
             if not self._stopping:
                 structlog.get_logger().error("reload failed: a new worker did not start; the old workers keep serving")
             return False
@@ -250,6 +270,15 @@ def _start(command: Sequence[str], inherited: Sequence[int] = (), stdout: int | 
     # In its own process group, so that Ctrl-C reaches only the main process, which then stops the others in order. Not in
     # its own session: Linux schedules each session as a unit, and workers that preempt each other cost 6 % of throughput.
     return subprocess.Popen(command, pass_fds=inherited, stdout=stdout, process_group=0)  # noqa: S603
+
+
+def _tried(kind: str, start: Callable[[], Started]) -> Started | None:
+    """Start a process; None if the system refuses, because memory is short or the environment is being replaced."""
+    try:
+        return start()
+    except OSError as error:
+        structlog.get_logger().error("a process could not be started", process=kind, **cause(error))
+        return None
 
 
 def _report_exit(kind: str, process: subprocess.Popen[bytes]) -> None:
