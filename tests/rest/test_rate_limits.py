@@ -20,6 +20,7 @@ from stoa.db.pool import Database
 from stoa.rest.limits import TAKE, RateLimiter
 
 BURST, REFILL = 40, 2
+DELETION = {"op": "delete", "id": 1}
 
 
 @pytest.fixture
@@ -126,6 +127,29 @@ async def test_a_bucket_refills_over_time(shop: Shop, db: Database, workers: lis
     client = api_client(workers[0], small.store.handle, small.token)
     passed = await exhaust(client)
     assert 6 <= passed <= (3 + time.monotonic() - started) * REFILL
+
+
+async def test_a_batch_costs_no_more_than_a_full_bucket_has(shop: Shop, db: Database) -> None:
+    for burst in (1, 2):
+        small = await open_shop(shop.application, db)
+        await install(small.operator, small.client_id, small.store.handle, rate_burst=burst, rate_refill=1)
+        answer = await small.client.post("/products/batch", json={"mode": "independent", "items": [DELETION] * 100})
+        assert answer.status_code == 207
+
+
+async def test_a_refused_batch_passes_after_the_time_that_the_refusal_names(shop: Shop, db: Database) -> None:
+    small = await open_shop(shop.application, db)
+    await install(small.operator, small.client_id, small.store.handle, rate_burst=3, rate_refill=1)
+    await db.execute(
+        "INSERT INTO rate_buckets (store_id, app_id, purpose, level, tokens, refilled_at) VALUES ($1, $2, 'requests', 1, 1, now())",
+        small.store_id,
+        small.app_id,
+    )
+    batch = {"mode": "independent", "items": [DELETION] * 100}
+    refused = await small.client.post("/products/batch", json=batch)
+    assert refused.status_code == 429
+    await asyncio.sleep(int(refused.headers["retry-after"]))
+    assert (await small.client.post("/products/batch", json=batch)).status_code == 207
 
 
 async def test_apps_and_stores_have_separate_buckets(shop: Shop, db: Database, workers: list[Application]) -> None:

@@ -391,13 +391,15 @@ class Dispatcher:
             request.allowance = charged or request.allowance
 
     async def _charge_items(self, request: Request, caller: Caller, body: Any, refused: int, backend: Backend) -> None:
-        """Charge a batch one more request for every 50 items, `refused` ones included."""
+        """Charge a batch one more request for every 50 items, `refused` ones included, but no more than a full bucket has left."""
         items: Any = getattr(body, "items", None)
         extra = (len(cast("list[Any]", items)) + refused) // 50 if isinstance(items, list) else 0
+        extra = min(extra, caller.burst - 1)
         if extra and request.store is not None:
-            request.allowance = await backend.limiter.take(
-                request.store.id, caller.app_id, extra, caller.burst, caller.refill
-            )
+            taken = await backend.limiter.take(request.store.id, caller.app_id, extra, caller.burst, caller.refill)
+            if not taken.allowed:  # the next try costs a request again, which is refilled in a second at most
+                taken = msgspec.structs.replace(taken, retry_in_s=taken.retry_in_s + 1)
+            request.allowance = taken
             request.allowance.check()
 
     async def _write(
