@@ -13,6 +13,7 @@ from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.orders.sample_store import ADA, HOME, SampleStore
 from tests.support.grouping import Submissions
+from tests.support.locations import open_locations, spread
 from tests.support.races import until_somebody_waits
 from tests.support.shops import Shop, open_shop
 
@@ -237,6 +238,17 @@ async def test_a_dry_run_in_a_group_reserves_nothing(group_store: GroupStore) ->
     [suspect] = late.json()["meta"]["suspected_duplicates"]
     assert suspect["order_id"] == placed.json()["data"]["id"]
     assert await group_store.stock("CUP") == (12, 8)
+
+
+async def test_a_dry_run_in_a_group_takes_nothing_from_the_next_one(group_store: GroupStore) -> None:
+    await open_locations(group_store.shop, east=1)
+    await spread(group_store.shop, "CUP", east=1)
+    body = {"line_items": lines(("CUP", 1)), "location": "east", "dry_run": True}
+    tried = await post_group(group_store, [body, body, {**body, "line_items": lines(("CUP", 2))}, body])
+    assert statuses(tried) == [200, 200, 409, 200]
+    assert tried[2].json()["errors"][0]["meta"]["available"] == 1
+    for answer in (tried[0], tried[1], tried[3]):
+        assert answer.json()["data"]["line_items"][0]["allocations"] == [{"location": "east", "quantity": 1}]
 
 
 async def test_an_order_that_loses_the_race_for_the_last_unit_leaves_no_customer(group_store: GroupStore) -> None:
