@@ -261,3 +261,69 @@ async def test_a_pending_delivery_is_dropped_when_its_event_expires(shop: Shop, 
     await maintenance.maintain(db, DeliveryConfig())
     assert [entry["sequence"] for entry in await log(db, hook.id)] == [2]
     assert (await lane(db, hook.id))["waiting"] == 1
+
+
+async def ordered(shop: Shop, url: str) -> Subscribed:
+    """A subscription with two pending deliveries of one product, of which the second waits for the first."""
+    while (await route_events(shop.db, [shop.store_id % 64])).events:
+        pass
+    hook = await subscribe(shop, url, "product.*", ordering="resource")
+    product = await create_product(shop)
+    await shop.client.patch(f"/products/{product}", json={"name": "Cup"})
+    await route_events(shop.db, [shop.store_id % 64])
+    return hook
+
+
+async def expire_first(shop: Shop, hook: Subscribed) -> None:
+    await shop.db.execute(
+        "UPDATE pending_deliveries SET event_day = event_day - 40 WHERE webhook_id = $1 AND sequence = 1", hook.id
+    )
+    await maintenance.maintain(shop.db, DeliveryConfig())
+
+
+async def due_sequences(shop: Shop) -> list[int]:
+    """The deliveries that a worker reads which leases the lane now."""
+    reads = [
+        queries.LaneRead(shop.store_id, each.webhook_id, 10, probe=False) for each in await lease(shop.db, shop, "us")
+    ]
+    return [each.sequence for each in await queries.DUE_DELIVERIES.all(shop.db, json_rows(reads))]
+
+
+async def test_the_next_delivery_of_a_resource_is_due_when_the_one_before_it_expires(shop: Shop) -> None:
+    hook = await ordered(shop, "http://127.0.0.1:1/")
+    await shop.db.execute("UPDATE lanes SET due_at = now() + interval '1 hour' WHERE webhook_id = $1", hook.id)
+    await expire_first(shop, hook)
+    assert await due_sequences(shop) == [2]
+
+
+async def test_a_resume_sends_deliveries_whose_earlier_one_expired_during_the_pause(shop: Shop) -> None:
+    hook = await ordered(shop, "http://127.0.0.1:1/")
+    path = f"/webhooks/{hook.id}"
+    assert (await shop.client.patch(path, json={"status": "paused"})).status_code == 200
+    await expire_first(shop, hook)
+    assert await due_sequences(shop) == []
+    assert (await shop.client.patch(path, json={"status": "active"})).status_code == 200
+    assert await due_sequences(shop) == [2]
+
+
+async def test_a_lane_on_hold_stays_on_hold_when_a_delivery_expires(shop: Shop) -> None:
+    hook = await ordered(shop, "http://127.0.0.1:1/")
+    held = "hold_until = now() + interval '1 hour', due_at = now() + interval '1 hour'"
+    await shop.db.execute(f"UPDATE lanes SET {held} WHERE webhook_id = $1", hook.id)
+    before = await lane(shop.db, hook.id)
+    await expire_first(shop, hook)
+    after = await lane(shop.db, hook.id)
+    assert (after["waiting"], after["due_at"]) == (1, before["due_at"])
+
+
+async def test_a_delivery_that_waits_for_nothing_is_sent_after_the_next_maintenance(
+    shop: Shop, settings: Settings
+) -> None:
+    """The first delivery of the resource is gone, and nobody made the second one due."""
+    async with Receiver() as receiver:
+        hook = await ordered(shop, receiver.url)
+        await shop.db.execute("DELETE FROM pending_deliveries WHERE webhook_id = $1 AND sequence = 1", hook.id)
+        await shop.db.execute("UPDATE lanes SET waiting = 1 WHERE webhook_id = $1", hook.id)
+        async with working(settings):
+            [received] = await receiver.until(1)
+        assert received.event["sequence"] == 2

@@ -252,6 +252,23 @@ async def test_the_last_event_of_an_uninstalled_app_is_its_uninstallation(shop: 
         assert len(receiver.received) == 1
 
 
+async def test_an_uninstallation_is_sent_in_order_although_an_earlier_event_of_the_app_waits_for_its_retry(
+    shop: Shop, settings: Settings
+) -> None:
+    async with Receiver() as receiver:
+        await route(shop)
+        hook = await subscribe(shop, receiver.url, "app.*", ordering="resource")
+        await install(shop.operator, shop.client_id, shop.store.handle, ["webhooks:read"])
+        await route(shop)
+        for table in ("pending_deliveries", "lanes"):
+            later = "due_at = now() + interval '2 minutes'"
+            await shop.db.execute(f"UPDATE {table} SET {later} WHERE webhook_id = $1", hook.id)
+        await uninstall(shop.operator, shop.client_id, shop.store.handle)
+        async with working(settings):
+            [last] = await receiver.until(1)
+        assert last.verify(hook.secret)["type"] == "app.uninstalled"
+
+
 async def test_an_ended_subscription_receives_nothing_more(shop: Shop, settings: Settings, db: Database) -> None:
     async with Receiver() as receiver:
         hook = await subscribe(shop, receiver.url, "product.created")

@@ -1,5 +1,6 @@
 -- Over all stores: maintenance.
 -- Makes lanes due that have pending deliveries but no time to send them: a lost wake-up only delays them until the next run.
+-- So does a delivery that waits for an earlier one of its resource that is gone.
 -- Also makes lanes due whose times lie in the future because the clock was set back since: a lease cannot end later than
 -- in_lease from now, and neither an attempt nor a delivery can be from the future.
 CREATE FUNCTION wake_stalled_lanes(in_lease interval) RETURNS integer LANGUAGE plpgsql AS $$
@@ -34,6 +35,12 @@ BEGIN
                    last_attempt_at = CASE WHEN l.last_attempt_at > moment THEN moment ELSE l.last_attempt_at END
              WHERE l.store_id = lane.store_id AND l.webhook_id = lane.webhook_id;
         END IF;
+        UPDATE pending_deliveries p SET due_at = moment
+         WHERE p.store_id = lane.store_id AND p.webhook_id = lane.webhook_id AND p.due_at = 'infinity'
+           AND NOT EXISTS (
+               SELECT FROM pending_deliveries q
+                WHERE q.store_id = lane.store_id AND q.webhook_id = lane.webhook_id AND q.ordered_by = p.ordered_by
+                  AND q.sequence < p.sequence);
         UPDATE lanes l SET due_at = moment WHERE l.store_id = lane.store_id AND l.webhook_id = lane.webhook_id;
         woken := woken + 1;
     END LOOP;
