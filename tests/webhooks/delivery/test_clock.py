@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
 
 import msgspec
 import pytest
@@ -11,12 +12,12 @@ from aiohttp import web
 from stoa.db.pool import Database
 from stoa.operations import maintenance as service_maintenance
 from stoa.settings import Settings
-from stoa.webhooks.delivery import maintenance
+from stoa.webhooks.delivery import maintenance, router
 from stoa.webhooks.delivery.router import route_events
 from tests.support.databases import PATIENCE_S
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
-from tests.webhooks.workers import QUICK, create_product, lane, subscribe, working
+from tests.webhooks.workers import QUICK, create_product, lane, subscribe, until, working
 
 DAY = 86_400
 JUMPED = """UPDATE lanes SET due_at = now() + interval '1 hour', hold_until = now() + interval '1 hour', owner = $2,
@@ -62,6 +63,30 @@ async def test_a_retry_is_on_time_if_the_workers_clock_jumps(
     monkeypatch.setattr(time, "time", real)
     [[attempts]] = await shop.db.fetch("SELECT attempts FROM deliveries WHERE store_id = $1", shop.store_id)
     assert f'"at":"{datetime.now(UTC):%Y-%m-%d}' in attempts or real() % DAY < 60
+
+
+async def test_an_event_after_a_resume_is_sent_although_the_workers_clock_is_slow(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) - timedelta(hours=1)
+
+    async def knows_the_time() -> bool:
+        return abs(worker.scheduler.shared.now() - datetime.now(UTC)) < timedelta(minutes=1)
+
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    monkeypatch.setattr(router, "datetime", Slow)
+    async with Receiver() as receiver:
+        hook = await subscribe(shop, receiver.url, "product.created", status="paused")
+        resumed = await shop.client.patch(f"/webhooks/{hook.id}", json={"status": "active", "resume": "now"})
+        assert resumed.status_code == 200, resumed.text
+        async with working(settings) as worker:
+            await until(knows_the_time, "the worker has asked the database for the time")
+            await create_product(shop, "New")
+            await receiver.until(1)
 
 
 @pytest.mark.parametrize(("created_in", "attempted_in"), [(60, -60), (-60, 60)])

@@ -6,7 +6,7 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -189,8 +189,15 @@ class Router:
             asyncio.get_running_loop().call_later(pause, self._wake.set)
 
     async def _route_batch(self, buckets: Sequence[int], lease: Lease, choice: "StoreChoice") -> Routed:
+        scheduler = self._scheduler
         routed = await route_events(
-            self._database, buckets, lease, holder=self._scheduler.owner, lease_s=self._lease_s, choice=choice
+            self._database,
+            buckets,
+            lease,
+            holder=scheduler.owner,
+            lease_s=self._lease_s,
+            choice=choice,
+            now=scheduler.shared.now,
         )
         self._scheduler.start(routed.leased)
         self._note_unsubscribed(routed.unsubscribed)
@@ -209,6 +216,10 @@ class StoreChoice(msgspec.Struct, frozen=True):
 ALL_STORES = StoreChoice()
 
 
+def own_time() -> datetime:
+    return datetime.now(UTC)
+
+
 async def route_events(
     database: Database,
     buckets: Iterable[int],
@@ -218,9 +229,10 @@ async def route_events(
     lease_s: float = BUCKET_LEASE_S,
     batch: int = BATCH,
     choice: StoreChoice = ALL_STORES,
+    now: Callable[[], datetime] = own_time,
 ) -> Routed:
     """Route the next events of these buckets, except buckets that another router leases. A store that exceeds its share
-    keeps the rest of its events."""
+    keeps the rest of its events. `now` is the database's time, as for deliveries that are read from it."""
     holder, token = holder or secrets.token_hex(8), next(_tokens)
     max_bytes = STORE_BYTES if choice.only else BATCH_BYTES
     taken = await queries.TAKE_EVENTS.all(
@@ -252,7 +264,7 @@ async def route_events(
     else:
         leased = await queries.ROUTE_EVENTS.all(database, *arguments)
     starts = {lane.webhook_id: lane.next_sequence - lanes[lane.webhook_id].deliveries for lane in leased}
-    now = datetime.now(UTC)
+    routed_at = now()
     first = [
         PendingDelivery(
             *(getattr(event, name) for name in Event.__struct_fields__),  # without the audience
@@ -260,7 +272,7 @@ async def route_events(
             sequence=start + row.sequence_offset,
             attempt_count=0,
             attempts="[]",
-            routed_at=now,
+            routed_at=routed_at,
         )
         for (event, _), row in zip(pairs, deliveries, strict=True)
         if not row.blocked and (start := starts.get(row.webhook_id)) is not None
