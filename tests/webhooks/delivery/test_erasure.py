@@ -1,14 +1,47 @@
 """Erasing a customer removes their data from the delivery log."""
 
+import asyncio
 import secrets
+from typing import Any
 
+import msgspec
+import pytest
 from aiohttp import web
 
 from stoa.settings import Settings
 from tests.support.canaries import traces
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
-from tests.webhooks.workers import log, subscribe, until, working
+from tests.webhooks.subscriptions import route
+from tests.webhooks.workers import QUICK, lane, log, subscribe, until, working
+
+# What settle_deliveries does with a delivery that succeeded.
+FINISH = """WITH done AS (
+    DELETE FROM pending_deliveries WHERE store_id = $1 AND webhook_id = $2 RETURNING *)
+    INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type, resource_type,
+                            resource_id, resource_version, status, attempt_count, attempts, created_at, finished_at)
+    SELECT store_id, webhook_id, sequence, current_date, event_id, event_day, event_type, resource_type, resource_id,
+           resource_version, 'succeeded', attempt_count, attempts, created_at, now() FROM done"""
+
+
+async def created_customer(shop: Shop, name: str) -> int:
+    body = {"email": f"{name}@example.com", "first_name": name}
+    return (await shop.client.post("/customers", json=body)).json()["data"]["id"]
+
+
+async def attempted(shop: Shop, webhook: int, attempts: int) -> list[dict[str, Any]]:
+    """The log of the subscription, if each delivery has this many attempts."""
+    entries = await log(shop.db, webhook)
+    return entries if entries and all(len(entry["attempts"]) == attempts for entry in entries) else []
+
+
+async def waits_for_a_lock(shop: Shop) -> bool:
+    return bool(
+        await shop.db.fetch(
+            """SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                  AND query LIKE '%pending_deliveries%'"""
+        )
+    )
 
 
 async def test_erasing_a_customer_removes_response_bodies_from_the_delivery_log(shop: Shop, settings: Settings) -> None:
@@ -70,3 +103,112 @@ async def test_erasing_a_customer_removes_response_bodies_about_their_guest_orde
         assert (await shop.client.delete(f"/customers/{made.json()['data']['id']}")).status_code == 204
         bodies = [attempt["response_body"] for entry in await log(shop.db, hook.id) for attempt in entry["attempts"]]
         assert bodies == [None, None]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_response_that_arrives_after_the_erasure_is_not_kept(
+    shop: Shop, settings: Settings, status: int
+) -> None:
+    """A first attempt failed, and the receiver answers the second one only after the customer is erased."""
+    canary = f"canary{secrets.token_hex(6)}"
+    respond = asyncio.Event()
+
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        if received is receiver.received[0]:
+            return web.Response(body=received.body, status=500)
+        await respond.wait()
+        return web.Response(body=received.body, status=status)
+
+    retries = msgspec.structs.replace(QUICK, retries=(0.05, 3600))
+    async with Receiver(echo) as receiver, working(settings, retries):
+        hook = await subscribe(shop, receiver.url, "customer.created")
+        customer = await created_customer(shop, canary)
+        await receiver.until(2)
+        assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+        respond.set()
+        [entry] = await until(lambda: attempted(shop, hook.id, 2), "both attempts are stored")
+        assert [attempt["response_status"] for attempt in entry["attempts"]] == [500, status]
+        assert [attempt["response_body"] for attempt in entry["attempts"]] == [None, None]
+        assert await traces(shop.db, [canary], store_id=shop.store.id) == []
+
+
+async def test_a_response_to_the_first_attempt_that_arrives_after_the_erasure_is_not_kept(
+    shop: Shop, settings: Settings
+) -> None:
+    canary = f"canary{secrets.token_hex(6)}"
+    respond = asyncio.Event()
+
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        await respond.wait()
+        return web.Response(body=received.body)
+
+    async with Receiver(echo) as receiver, working(settings):
+        hook = await subscribe(shop, receiver.url, "customer.created")
+        customer = await created_customer(shop, canary)
+        await receiver.until(1)
+        assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+        respond.set()
+        await until(lambda: attempted(shop, hook.id, 1), "the attempt is stored")
+        assert await traces(shop.db, [canary], store_id=shop.store.id) == []
+
+
+async def test_a_probe_that_ends_after_the_erasure_keeps_no_response(shop: Shop, settings: Settings) -> None:
+    """Its delivery is due only in an hour: an open breaker sends the next one, due or not."""
+    canary = f"canary{secrets.token_hex(6)}"
+    respond = asyncio.Event()
+
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        if received is not receiver.received[0]:
+            await respond.wait()
+        return web.Response(body=received.body, status=500)
+
+    opening = msgspec.structs.replace(QUICK, retries=(3600, 3600), breaker_failures=1, probes=(0.1, 3600))
+    async with Receiver(echo) as receiver, working(settings, opening):
+        hook = await subscribe(shop, receiver.url, "customer.created")
+        customer = await created_customer(shop, canary)
+        await receiver.until(2)
+        assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+        respond.set()
+        await until(lambda: attempted(shop, hook.id, 2), "the probe is stored")
+        assert await traces(shop.db, [canary], store_id=shop.store.id) == []
+
+
+async def test_an_erasure_clears_what_is_settled_meanwhile(shop: Shop, settings: Settings) -> None:
+    """The outcome of a delivery is being stored while the erasure clears the log."""
+    canary = f"canary{secrets.token_hex(6)}"
+
+    async def echo(_request: web.Request, received: Received) -> web.StreamResponse:
+        return web.Response(body=received.body, status=500)
+
+    waiting = msgspec.structs.replace(QUICK, retries=(3600,))
+    async with Receiver(echo) as receiver:
+        hook = await subscribe(shop, receiver.url, "customer.created")
+        customer = await created_customer(shop, canary)
+        async with working(settings, waiting):
+            await receiver.until(1)
+            await until(lambda: attempted(shop, hook.id, 1), "the attempt is stored")
+        assert canary in str(await log(shop.db, hook.id))
+        async with shop.db.transaction() as db:
+            await db.execute(FINISH, shop.store_id, hook.id)
+            erasing = asyncio.create_task(shop.client.delete(f"/customers/{customer}"))
+            await until(lambda: waits_for_a_lock(shop), "the erasure waits for the outcome")
+        assert (await erasing).status_code == 204
+        assert [entry["status"] for entry in await log(shop.db, hook.id)] == ["succeeded"]
+        assert await traces(shop.db, [canary], store_id=shop.store.id) == []
+
+
+async def test_a_delivery_that_an_erasure_found_waiting_is_sent_once(shop: Shop, settings: Settings) -> None:
+    """The erasure changes neither when a delivery is due, nor what the log says about it later."""
+    async with Receiver() as receiver:
+        hook = await subscribe(shop, receiver.url, "customer.created")
+        customer = await created_customer(shop, "maya")
+        await route(shop)
+        assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+        [shown] = (await shop.client.get(f"/webhooks/{hook.id}/deliveries")).json()["data"]
+        assert (shown["status"], shown["next_attempt_at"]) == ("pending", None)
+        async with working(settings):
+            [entry] = await until(lambda: attempted(shop, hook.id, 1), "the attempt is stored")
+        assert (entry["status"], entry["attempt_count"]) == ("succeeded", 1)
+        assert [event["data"] for event in receiver.events] == [{"id": customer}]
+        state = await lane(shop.db, hook.id)
+        assert (state["waiting"], state["due_at"]) == (0, None)

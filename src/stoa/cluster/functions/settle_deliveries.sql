@@ -2,6 +2,7 @@
 -- Stores the outcomes of deliveries and the state of their lanes, store by store; `lane` numbers the lanes of this call. A
 -- finished delivery counts whichever worker reports it, everything else only while the worker leases the lane. Returns the lanes
 -- that it still leased, with their state: 'leased', 'released', or 'due' (released, and more deliveries are due now).
+-- A delivery that is due since minus infinity is about a person who was erased meanwhile: no response to it is kept.
 CREATE FUNCTION settle_deliveries(in_owner text, in_lease interval, in_takeover interval, in_lanes json, in_results json)
 RETURNS TABLE (lane integer, state text)
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
@@ -48,7 +49,10 @@ BEGIN
         lease_end := moment + in_lease;
         takeover_at := moment + least(in_takeover, in_lease);
         hour_start := date_trunc('hour', moment);
-        UPDATE pending_deliveries p SET due_at = r.due_at, attempt_count = r.attempt_count, attempts = r.attempts
+        UPDATE pending_deliveries p
+           SET due_at = r.due_at, attempt_count = r.attempt_count,
+               attempts = CASE WHEN p.due_at = '-infinity' THEN list_cleared(r.attempts, '{response_body}', 'null')
+                               ELSE r.attempts END
           FROM json_to_recordset(results) AS r (
                lane integer, webhook_id bigint, sequence bigint, status text, due_at timestamptz, attempt_count integer,
                attempts text)
@@ -62,19 +66,20 @@ BEGIN
                AND p.store_id = in_store_id AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence
             RETURNING r.lane, r.status, r.attempt_count, r.attempts, p.webhook_id, p.sequence, p.event_id, p.event_day,
                       p.event_type, p.resource_type, p.resource_id, p.resource_version, p.ordered_by, p.redelivery_of,
-                      p.created_at)
+                      p.created_at, p.due_at = '-infinity' AS erased)
         SELECT json_agg(d) INTO done FROM deleted d;
         IF done IS NOT NULL THEN
             INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
                                     resource_type, resource_id, resource_version, redelivery_of, status, attempt_count,
                                     attempts, created_at, finished_at)
             SELECT in_store_id, d.webhook_id, d.sequence, moment::date, d.event_id, d.event_day, d.event_type,
-                   d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.attempt_count, d.attempts,
+                   d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.attempt_count,
+                   CASE WHEN d.erased THEN list_cleared(d.attempts, '{response_body}', 'null') ELSE d.attempts END,
                    d.created_at, moment
               FROM json_to_recordset(done) AS d (
                    webhook_id bigint, sequence bigint, event_id text, event_day date, event_type text, resource_type text,
                    resource_id bigint, resource_version integer, redelivery_of bigint, status text, attempt_count integer,
-                   attempts text, created_at timestamptz);
+                   attempts text, created_at timestamptz, erased boolean);
             FOR n IN SELECT d.lane FROM json_to_recordset(done) AS d (lane integer) LOOP
                 finished[n] := coalesce(finished[n], 0) + 1;
             END LOOP;
@@ -122,7 +127,7 @@ BEGIN
                                  WHEN t.breaker = 'open' AND t.next_at IS NOT NULL THEN t.hold_until
                                  WHEN t.next_at < 'infinity' THEN greatest(t.next_at, t.hold_until) END
               FROM (SELECT u.*, CASE WHEN u.released AND NOT u.idle THEN (
-                           SELECT p.due_at FROM pending_deliveries p
+                           SELECT greatest(p.due_at, p.created_at) FROM pending_deliveries p
                             WHERE p.store_id = in_store_id AND p.webhook_id = u.webhook_id
                             ORDER BY p.due_at LIMIT 1) END AS next_at
                       FROM json_to_recordset(lanes) AS u (

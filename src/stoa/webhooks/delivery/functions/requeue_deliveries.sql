@@ -14,7 +14,7 @@ BEGIN
         RETURN 0;
     END IF;
     moment := clock_timestamp();
-    UPDATE pending_deliveries p SET due_at = moment
+    UPDATE pending_deliveries p SET due_at = least(p.due_at, moment)
      WHERE p.store_id = in_store_id AND p.webhook_id = in_webhook_id AND p.sequence = ANY (in_sequences)
        AND p.due_at < 'infinity';
     GET DIAGNOSTICS expedited = ROW_COUNT;

@@ -2,6 +2,7 @@
 -- Stores the outcomes of deliveries and the state of their lanes; `lane` numbers the lanes of this call. A finished delivery
 -- counts whichever worker reports it, everything else only while the worker leases the lane. Returns the lanes that it still
 -- leased, with their state: 'leased', 'released', or 'due' (released, and more deliveries are due now).
+-- A delivery that is due since minus infinity is about a person who was erased meanwhile: no response to it is kept.
 CREATE FUNCTION settle_deliveries(in_owner text, in_lease interval, in_takeover interval, in_lanes json, in_results json)
 RETURNS TABLE (lane integer, state text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
@@ -42,7 +43,10 @@ BEGIN
                attempt_count integer, attempts text)
          WHERE leased[r.lane] IS NOT NULL),
     retried AS (
-        UPDATE pending_deliveries p SET due_at = r.due_at, attempt_count = r.attempt_count, attempts = r.attempts
+        UPDATE pending_deliveries p
+           SET due_at = r.due_at, attempt_count = r.attempt_count,
+               attempts = CASE WHEN p.due_at = '-infinity' THEN list_cleared(r.attempts, '{response_body}', 'null')
+                               ELSE r.attempts END
           FROM result r
          WHERE r.status = 'retrying' AND leased[r.lane]
            AND p.store_id = r.store_id AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence),
@@ -52,13 +56,14 @@ BEGIN
            AND p.store_id = r.store_id AND p.webhook_id = r.webhook_id AND p.sequence = r.sequence
         RETURNING r.lane, r.status, r.attempt_count, r.attempts, p.store_id, p.webhook_id, p.sequence, p.event_id,
                   p.event_day, p.event_type, p.resource_type, p.resource_id, p.resource_version, p.ordered_by,
-                  p.redelivery_of, p.created_at),
+                  p.redelivery_of, p.created_at, p.due_at = '-infinity' AS erased),
     stored AS (
         INSERT INTO deliveries (store_id, webhook_id, sequence, finished_on, event_id, event_day, event_type,
                                 resource_type, resource_id, resource_version, redelivery_of, status, attempt_count,
                                 attempts, created_at, finished_at)
         SELECT d.store_id, d.webhook_id, d.sequence, moment::date, d.event_id, d.event_day, d.event_type,
-               d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.attempt_count, d.attempts,
+               d.resource_type, d.resource_id, d.resource_version, d.redelivery_of, d.status, d.attempt_count,
+               CASE WHEN d.erased THEN list_cleared(d.attempts, '{response_body}', 'null') ELSE d.attempts END,
                d.created_at, moment
           FROM done d)
     SELECT coalesce(array_agg(d.lane), '{}'), array_agg(d.store_id), array_agg(d.webhook_id), array_agg(d.ordered_by)
@@ -88,7 +93,8 @@ BEGIN
     WITH reported AS MATERIALIZED (
         SELECT t.*, leased[t.lane] AS leased, coalesce(finished[t.lane], 0) AS finished,
                CASE WHEN t.released AND NOT t.idle THEN (
-                    SELECT p.due_at FROM pending_deliveries p WHERE p.store_id = t.store_id AND p.webhook_id = t.webhook_id
+                    SELECT greatest(p.due_at, p.created_at) FROM pending_deliveries p
+                     WHERE p.store_id = t.store_id AND p.webhook_id = t.webhook_id
                      ORDER BY p.store_id, p.webhook_id, p.due_at LIMIT 1) END AS next_at
           FROM json_to_recordset(in_lanes) AS t (
                lane integer, store_id bigint, webhook_id bigint, released boolean, idle boolean, breaker text,
