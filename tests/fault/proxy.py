@@ -1,4 +1,4 @@
-"""A proxy to PostgreSQL that can cut the connection before a COMMIT or before its response, or be away altogether."""
+"""A proxy to PostgreSQL that can cut the connection before a COMMIT or before its response, fall silent, or be away altogether."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -17,6 +17,7 @@ class Proxy:
         self._connections: set[asyncio.Task[None]] = set()
         self.cut: Literal["before", "after"] | None = None  # whether to lose the next COMMIT, or its response
         self.cuts = 0
+        self._silences = 0
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -39,6 +40,10 @@ class Proxy:
         if self._connections:
             await asyncio.wait(self._connections)
 
+    def silence(self) -> None:
+        """Keep the open connections, and forward nothing on them any more, like a machine that is switched off."""
+        self._silences += 1
+
     @property
     def url(self) -> str:
         return f"postgresql://{self._target.username}@127.0.0.1:{self.port}{self._target.path}?sslmode=disable"
@@ -57,10 +62,13 @@ class Proxy:
     async def _forward(self, reader: StreamReader, writer: StreamWriter) -> None:
         from_server, to_server = await self._connect()
         cut_response = False
+        silences = self._silences
 
         async def requests() -> None:
             nonlocal cut_response
             while data := await reader.read(65_536):
+                if silences < self._silences:
+                    continue
                 if COMMIT in data and self.cut is not None:
                     where, self.cut = self.cut, None
                     self.cuts += 1
@@ -72,6 +80,8 @@ class Proxy:
 
         async def responses() -> None:
             while (data := await from_server.read(65_536)) and not cut_response:
+                if silences < self._silences:
+                    continue
                 writer.write(data)
                 await writer.drain()
 

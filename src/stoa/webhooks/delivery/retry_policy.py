@@ -35,6 +35,7 @@ class DeliveryConfig(msgspec.Struct, frozen=True):
     host_full_delay: float = 2  # how long a lane waits when its host has reached the limit of open requests
     suspended_delay: float = 60  # how long a lane waits when its store or app is suspended
     maintenance_every: float = 30
+    check_listener: float = 30  # how often the listening connection must answer, and within which time
     retention_days: int = 30
 
 

@@ -11,8 +11,8 @@ import structlog
 
 from stoa.access.addresses import base_url
 from stoa.access.encryption import Cipher
-from stoa.db.connection import connect, path_to_server
-from stoa.db.errors import NodeAway, cause
+from stoa.db.connection import Connection, connect, path_to_server
+from stoa.db.errors import InterfaceError, InternalClientError, NodeAway, cause
 from stoa.db.pool import Database
 from stoa.events.notify import CHANNEL
 from stoa.loops import beside, repeat
@@ -28,6 +28,7 @@ from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.client import Sender
 
 _RETRY_S = 0.5
+_LOST = (*DATABASE_ERRORS, InterfaceError, InternalClientError)
 LISTENING = 1  # the connection beside the pools
 
 
@@ -105,7 +106,7 @@ class DeliveryWorker:
         """Receive notifications of committed events. While the connection is down, or through a pooler, the router only
         polls."""
         while True:
-            with contextlib.suppress(*DATABASE_ERRORS):
+            with contextlib.suppress(*_LOST):
                 if (await path_to_server(self._listening_url)).pooled:
                     structlog.get_logger().warning("events are polled, because a pooler passes on no notifications")
                     return
@@ -115,10 +116,21 @@ class DeliveryWorker:
                 connection.add_termination_listener(partial(_set, closed))
                 try:
                     await connection.add_listener(CHANNEL, self._router.notified)
-                    await closed.wait()
+                    await self._until_silent(connection, closed)
                 finally:
                     connection.terminate()
             await asyncio.sleep(_RETRY_S)
+
+    async def _until_silent(self, connection: Connection, closed: asyncio.Event) -> None:
+        """Wait until the connection ends, or does not answer: a machine that is switched off does not say so."""
+        every = self._config.check_listener
+        while not closed.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every):
+                    await closed.wait()
+                    return
+            async with asyncio.timeout(every):
+                await queries.NOW.one(connection)
 
     async def _report(self) -> None:
         """Let others count this worker."""
