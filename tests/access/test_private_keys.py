@@ -46,6 +46,7 @@ WRONG = {
     "error": "invalid_client",
     "error_description": "The client id or the client assertion is incorrect.",
 }
+NESTED = b'{"a":' + b"[" * 2_000 + b"]" * 2_000 + b"}"  # more levels than Python follows
 SMALL = rsa.generate_private_key(65537, 1024).private_bytes(*PEM).decode()  # noqa: S505 - to be refused
 
 
@@ -243,6 +244,8 @@ async def test_forged_assertions_get_the_answer_of_an_unknown_client(
         signed(key, tenant.app, {"kid": 7}),
         signed(key, tenant.app, {"crit": ["exp"]}),
         signed(key, tenant.app, sub=None),
+        f"{encoded(NESTED)}.{body}.{signature}",
+        f"{head}.{encoded(NESTED)}.{signature}",
         signed(key, "stoa_ci_unknown"),
         f"{encoded({'alg': 'none'})}.{body}.",
         f"{confused}.{encoded(hmac.digest(public, confused.encode(), hashlib.sha256))}",
@@ -275,6 +278,11 @@ async def test_failed_assertions_are_throttled(oauth: httpx.AsyncClient, operato
     statuses = [(await ask(oauth, signed(other, tenant.app))).status_code for _ in range(11)]
     assert statuses == [401] * 10 + [429]
     assert (await ask(oauth, signed(key, tenant.app))).status_code == 429
+
+
+async def test_unreadable_assertions_are_throttled(oauth: httpx.AsyncClient) -> None:
+    statuses = [(await ask(oauth, f"{encoded(NESTED)}.x.x")).status_code for _ in range(11)]
+    assert statuses == [401] * 10 + [429]
 
 
 def test_one_signature_is_verified_whatever_the_keys_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,6 +403,7 @@ async def test_a_deleted_app_has_no_keys(oauth: httpx.AsyncClient, operator: Ope
         ('{"kty": "OKP", "crv": "Ed25519", "x": "é"}', "do not form a key"),
         ('{"keys": []}', "one key"),
         ("{" + " " * 5_000 + "}", "characters"),
+        (NESTED.decode(), "JSON Web Key"),
     ],
 )
 def test_what_is_not_a_public_key_is_refused(jwk: str, reason: str) -> None:

@@ -65,7 +65,7 @@ def read_assertion(text: str) -> Assertion:
         header: dict[str, Any] = msgspec.json.decode(from_base64url(parts[0]), type=dict[str, Any])
         claims: dict[str, Any] = msgspec.json.decode(from_base64url(parts[1]), type=dict[str, Any])
         signature = from_base64url(parts[2])
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise InvalidAssertion from error
     algorithm = ALGORITHMS.get(str(header.get("alg")))
     kid, subject = header.get("kid"), claims.get("sub")

@@ -52,7 +52,7 @@ def read_key(text: str) -> PublicKey:
         raise InvalidKey(f"it has more than {MOST_CHARACTERS:,} characters")
     try:
         document = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidKey("send a JSON Web Key, which is a JSON object") from error
     if "keys" in document:
         document = _only(document["keys"])
