@@ -7,7 +7,7 @@ import pytest
 
 from stoa.accounts import teams
 from stoa.accounts.contract import Team
-from stoa.accounts.ownership import give
+from stoa.accounts.ownership import give, take
 from stoa.accounts.refusals import LastOwner
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -169,6 +169,40 @@ async def test_a_removed_owner_takes_the_invitations_along(
     assert zeno.tone == "warn", "a stale page"
     await zeno.submit(f"{base}/team/remove", member=zeno.account.id, confirmed="on")
     assert zeno.response.status_code == 422
+
+
+@KINDS
+@pytest.mark.parametrize("how", ["take", "give"])
+async def test_an_owner_whom_an_operator_removes_takes_the_invitations_along(
+    app: InstalledApp, maria: User, zeno: User, visitor: Visitor, kind: str, how: str
+) -> None:
+    of_team = {"app": str(app.app_id)} if kind == "app" else {"store": app.handle}
+    await add(app, zeno, kind, "viewer")
+    link = await invite(app, kind, new_email(), "owner")
+    await maria.submit(f"{url(app, kind)}/team/offer", member=zeno.account.id, confirmed="on")
+    await add(app, maria, kind, "owner")
+    await visitor.open(link)
+    assert visitor.response.status_code == 200, "who stays an owner keeps the invitations"
+    if how == "take":
+        await take(app.by, maria.email, **of_team)
+    else:
+        await add(app, maria, kind, "viewer")
+    await visitor.open(link)
+    assert visitor.response.status_code == 404
+    assert await teams.offer_of(app.db, team_of(app, kind)) is None
+
+
+@KINDS
+async def test_a_role_that_an_operator_gives_keeps_an_offer_to_its_receiver(
+    app: InstalledApp, maria: User, zeno: User, kind: str
+) -> None:
+    await add(app, zeno, kind, "viewer")
+    await maria.open(f"{url(app, kind)}/team")
+    await maria.submit(f"{url(app, kind)}/team/offer", member=zeno.account.id, confirmed="on")
+    await add(app, zeno, kind, MIDDLE[kind])
+    offer = await teams.offer_of(app.db, team_of(app, kind))
+    assert offer is not None
+    assert offer.to_account == zeno.account.id
 
 
 @KINDS

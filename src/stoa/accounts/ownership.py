@@ -34,10 +34,12 @@ from stoa.accounts.queries import (
 from stoa.accounts.refusals import InvalidRole, NotOwned, TooManyApps, TooManyStores
 from stoa.accounts.registration import find_account
 from stoa.accounts.rules import check_listing
+from stoa.accounts.team_queries import DELETE_OFFERS_OF, LOCK_MEMBERS, REVOKE_INVITATIONS_OF
 from stoa.db.pool import Database
 from stoa.db.query import Executor
 from stoa.db.shard_outbox import send_to_shards
 from stoa.db.shards import ABSENT, DIRECTORY
+from stoa.mail.outbox import discard
 from stoa.settings import Settings
 
 MAX_APPS = 100
@@ -193,11 +195,17 @@ async def give(by: Operator, email: str, *, store: str = "", app: str = "", role
         if store:
             row = await known_store(db, store)
             check_role("store", role)
+            before = await lock_role(db, "store", row.id, account.id)
+            if before == "owner" and role != "owner":
+                await end_promises(db, None, row.id, account.id)
             await SET_STORE_ROLE.run(db, account.id, row.id, role, LIVE)
             await by.record_global(db, row.id, "store.shared", f"account:{account.id}", role=role)
         if app:
             found = await find_app(db, app)
             check_role("app", role)
+            before = await lock_role(db, "app", found.id, account.id)
+            if before == "owner" and role != "owner":
+                await end_promises(db, found.id, None, account.id)
             await SET_APP_ROLE.run(db, account.id, found.id, role)
             await by.record(db, SERVICE, "app.shared", f"app:{found.id}", account=account.id, role=role)
 
@@ -211,16 +219,32 @@ def check_role(kind: Kind, role: str) -> Role:
 
 
 async def take(by: Operator, email: str, *, store: str = "", app: str = "") -> None:
-    """Remove an account's role on a store or an app."""
+    """Remove an account's role on a store or an app, and end the invitations that the account made."""
     async with by.db.transaction() as db:
         account = await find_account(db, email)
         if store:
             row = await known_store(db, store)
-            if not await REMOVE_STORE_ROLE.run(db, account.id, row.id):
+            if not await lock_role(db, "store", row.id, account.id):
                 raise NotOwned
+            await end_promises(db, None, row.id, account.id)
+            await REMOVE_STORE_ROLE.run(db, account.id, row.id)
             await by.record_global(db, row.id, "store.unshared", f"account:{account.id}")
         if app:
             found = await find_app(db, app)
-            if not await REMOVE_APP_ROLE.run(db, account.id, found.id):
+            if not await lock_role(db, "app", found.id, account.id):
                 raise NotOwned
+            await end_promises(db, found.id, None, account.id)
+            await REMOVE_APP_ROLE.run(db, account.id, found.id)
             await by.record(db, SERVICE, "app.unshared", f"app:{found.id}", account=account.id)
+
+
+async def lock_role(db: Executor, kind: Kind, team_id: int, account_id: int) -> str:
+    """Lock the team of an app or a store, and return the role of an account; empty if it is not a member."""
+    locked = await LOCK_MEMBERS[kind].all(db, team_id)
+    return next((member.role for member in locked if member.account_id == account_id), "")
+
+
+async def end_promises(db: Executor, app_id: int | None, store_id: int | None, account_id: int) -> None:
+    """End what a member who is no longer an owner has promised to others: invitations with their unsent emails, and offers."""
+    await discard(db, await REVOKE_INVITATIONS_OF.all(db, app_id, store_id, account_id))
+    await DELETE_OFFERS_OF.run(db, app_id, store_id, account_id)

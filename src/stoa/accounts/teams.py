@@ -24,7 +24,16 @@ from stoa.accounts.contract import (
     Team,
 )
 from stoa.accounts.invitation_mail import QUIET_MINUTES, carry, team_invitation
-from stoa.accounts.ownership import DEVELOPMENT, LIVE, MAX_APPS, MAX_DEVELOPMENT_STORES, MAX_STORES, check_role
+from stoa.accounts.ownership import (
+    DEVELOPMENT,
+    LIVE,
+    MAX_APPS,
+    MAX_DEVELOPMENT_STORES,
+    MAX_STORES,
+    check_role,
+    end_promises,
+    lock_role,
+)
 from stoa.accounts.queries import (
     COUNT_APPS,
     COUNT_STORES,
@@ -54,7 +63,6 @@ from stoa.accounts.team_queries import (
     ADD_OFFER,
     COUNT_INVITATIONS,
     DELETE_OFFER,
-    DELETE_OFFERS_OF,
     FIND_INVITATION,
     INVITATIONS,
     LOCK_MEMBERS,
@@ -222,7 +230,7 @@ async def change_role(by: Operator, team: Team, account_id: int, role: str) -> N
         if before == role:
             return
         if before == "owner":
-            await _end_promises(db, team, account_id)
+            await end_promises(db, *_ids(team), account_id)
         await _set_role(db, team, account_id, role)
         await _check_owner_remains(db, team)
         if role == "owner":
@@ -234,7 +242,7 @@ async def remove_member(by: Operator, team: Team, account_id: int, *, left: bool
     """End a membership, and the invitations that the member made; the last owner cannot leave."""
     async with by.db.transaction() as db:
         role = await _lock_member(db, team, account_id)
-        await _end_promises(db, team, account_id)
+        await end_promises(db, *_ids(team), account_id)
         await (REMOVE_APP_ROLE if team.kind == "app" else REMOVE_STORE_ROLE).run(db, account_id, team.id)
         if role == "owner":
             await _check_owner_remains(db, team)
@@ -243,16 +251,10 @@ async def remove_member(by: Operator, team: Team, account_id: int, *, left: bool
 
 async def _lock_member(db: Executor, team: Team, account_id: int) -> str:
     """Lock the team, and return the role of a member."""
-    for member in await LOCK_MEMBERS[team.kind].all(db, team.id):
-        if member.account_id == account_id:
-            return member.role
-    raise NoSuchMember
-
-
-async def _end_promises(db: Executor, team: Team, account_id: int) -> None:
-    """End what a member who is no longer an owner has promised to others."""
-    await _end(db, await REVOKE_INVITATIONS_OF.all(db, *_ids(team), account_id))
-    await DELETE_OFFERS_OF.run(db, *_ids(team), account_id)
+    role = await lock_role(db, team.kind, team.id, account_id)
+    if not role:
+        raise NoSuchMember
+    return role
 
 
 async def _check_owner_remains(db: Executor, team: Team) -> None:
