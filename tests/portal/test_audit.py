@@ -8,13 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 from stoa.access import apps, audit
 from stoa.access.apps import suspend_app
+from stoa.access.deploy_tokens import create_deploy_token
 from stoa.access.grants import install, revoke_all_tokens
 from stoa.access.stores import resume_store, suspend_store, update_store
+from stoa.accounts import teams
+from stoa.accounts.contract import Team
 from stoa.accounts.ownership import give, open_store, take
 from stoa.accounts.registration import disable_account
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
+from tests.portal.installed_app import REASONS, InstalledApp
 from tests.support.people import User, as_operator, create_user
 from tests.support.shops import Shop
 
@@ -63,6 +67,32 @@ async def test_people_and_operators_are_shown_by_name_also_after_they_have_left(
     await operator.open(f"/portal/operators/audit?store={store.handle}")
     assert ">Maria Stone<" in operator.text, "to operators, a team is nothing special"
     await operator.client.aclose()
+
+
+async def test_a_text_that_looks_like_an_account_is_shown_as_it_is(
+    app: InstalledApp, maria: User, zeno: User, db: Database
+) -> None:
+    stranger, me = f"account:{zeno.account.id}", f"account:{maria.account.id}"
+    await apps.change_app(app.by, app.client_id, stranger, list(REASONS))
+    await apps.change_app(app.by, app.client_id, me, list(REASONS))
+    await create_deploy_token(app.by, app.client_id, stranger, days=1)
+    await update_store(app.by, app.handle, name=stranger)
+    for url in (app.path, f"/portal/stores/{app.handle}"):
+        await maria.open(f"{url}/audit")
+        assert stranger in maria.text
+        assert "not in the team" not in maria.text
+    await maria.open(f"{app.path}/audit")
+    assert f'<span class="soft">name</span> <del>{stranger}</del> → {me}' in maria.text
+
+
+async def test_the_members_that_an_entry_names_are_shown_by_name(app: InstalledApp, maria: User, zeno: User) -> None:
+    await give(app.by, zeno.email, app=str(app.app_id), role="viewer")
+    by, team = app.by, Team("app", app.app_id, "Walker")
+    await teams.offer_ownership(by, team, maria.account.id, zeno.account.id)
+    await teams.accept_ownership(by, team, zeno.account.id)
+    await zeno.open(f"{app.path}/audit")
+    assert '<span class="soft">former owner</span> Maria Stone' in zeno.text
+    assert '<span class="soft">member</span> You' in zeno.text
 
 
 async def test_an_intact_log_is_verified(maria: User, store_url: str) -> None:

@@ -14,6 +14,7 @@ from stoa.portal.kit.visit import Visit
 
 PAGE_SIZE = 30
 ACCOUNT, APP = "account:", "app:"
+_ACCOUNTS = ("member", "former_owner")  # the details that name accounts; others may be text that a person wrote
 _DIGITS = 19
 _MAX_AUTO_VERIFIED = 5_000  # longer chains are verified on request
 
@@ -107,9 +108,9 @@ async def chain_page(
 
 def _words(entries: Sequence[audit.Entry]) -> list[str]:
     """Return the words of entries that may name an account."""
-    details = [value for entry in entries for value in msgspec.json.decode(entry.detail, type=dict[str, Any]).values()]
+    details = [msgspec.json.decode(entry.detail, type=dict[str, Any]) for entry in entries]
     words = [word for entry in entries for word in (entry.actor, entry.subject)]
-    return words + [value for value in details if isinstance(value, str)]
+    return words + [str(detail[name]) for detail in details for name in _ACCOUNTS if name in detail]
 
 
 async def names_of(visit: Visit, words: Sequence[str]) -> dict[int, str]:
@@ -138,12 +139,17 @@ async def shown_entries(visit: Visit, entries: Sequence[audit.Entry]) -> list[Lo
 
 
 def _shown(visit: Visit, entry: audit.Entry, names: dict[int, str]) -> LogEntry:
-    def text(value: Any) -> str:
-        return "" if value in (None, [], "") else _person(visit, str(value), names) or _text(value)
+    def text(name: str, value: Any) -> str:
+        if value in (None, [], ""):
+            return ""
+        return (name in _ACCOUNTS and _person(visit, str(value), names)) or _text(value)
 
     detail: dict[str, Any] = msgspec.json.decode(entry.detail)
     before = _before(detail)
-    details = [Detail(name.replace("_", " "), text(value), text(before.get(name))) for name, value in detail.items()]
+    details = [
+        Detail(name.replace("_", " "), text(name, value), text(name, before.get(name)))
+        for name, value in detail.items()
+    ]
     return LogEntry(
         action_title(entry.action),
         actor_title(visit, entry.actor, names),
