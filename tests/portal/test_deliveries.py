@@ -102,7 +102,21 @@ async def test_a_viewer_sees_no_payload(app: InstalledApp, zeno: User) -> None:
     await zeno.open(app.hook(number, "/deliveries/1"))
     assert zeno.response.status_code == 200
     assert CANARY not in zeno.text
-    assert "only owners and developers of the app can see payloads" in zeno.text
+    assert "only owners and developers of the app can see payloads and responses" in zeno.text
+
+
+async def test_a_viewer_sees_no_response_of_a_receiver(app: InstalledApp, zeno: User) -> None:
+    number = await app.add_deliveries()
+    await finish_delivery(
+        await app.at_store(), app.store_id, number, 1, "failed", response_status=503, response_body=f"Bad: {CANARY}"
+    )
+    await app.user.open(app.hook(number, "/deliveries/1"))
+    assert f"Bad: {CANARY}" in app.user.text
+    await give(app.by, zeno.email, app=str(app.app_id), role="viewer")
+    await zeno.open(app.hook(number, "/deliveries/1"))
+    assert "<b>503</b>" in zeno.text
+    assert CANARY not in zeno.text
+    assert "Truncated" not in zeno.text
 
 
 async def test_one_delivery_or_a_period_is_redelivered(app: InstalledApp) -> None:

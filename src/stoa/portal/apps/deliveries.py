@@ -200,10 +200,12 @@ async def webhook_delivery(visit: Visit) -> View:
     hook = await subscription(visit.db, call, visit.path_param("webhook_id"))
     delivery = await _find(call, hook.id, visit.path_param("sequence"))
     event = Event.known.get(delivery.event_type)
-    # A payload contains the store's data: it needs a scope that is granted now, and is not for viewers.
+    # A payload contains the store's data, and a receiver may echo it: both need a scope that is granted now, and are not for
+    # viewers.
     granted = event is not None and call.may(event.scope)
+    shown = granted and visit.may_change()
     payload, truncated, headers = "", False, ""
-    if granted and visit.may_change():
+    if shown:
         payload, truncated = truncate_escaped(_pretty(delivery.payload), _MAX_PAYLOAD_LENGTH)
         signed = {} if delivery.headers is msgspec.UNSET else delivery.headers
         # The values of custom headers are secrets: the subscription shows only their names.
@@ -218,7 +220,7 @@ async def webhook_delivery(visit: Visit) -> View:
         "headers": headers,
         "truncated": truncated,
         "expired": not delivery.payload,
-        "attempts": _attempt_views(delivery.attempts),
+        "attempts": _attempt_views(delivery.attempts, responses=shown),
         "scope": event.scope if event else "",
         "may_write": call.may(WRITE),
     }
@@ -251,12 +253,12 @@ def _pretty(payload: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(payload), indent=2).decode() if payload else ""
 
 
-def _attempt_views(attempts: list[Attempt]) -> list[AttemptView]:
+def _attempt_views(attempts: list[Attempt], *, responses: bool) -> list[AttemptView]:
     """Return the attempts, latest first; together, their response bodies have a limited length."""
     remaining = _MAX_RESPONSES_LENGTH
     views: list[AttemptView] = []
     for attempt in reversed(attempts):
-        body, truncated = truncate_escaped(attempt.response_body or "", remaining)
+        body, truncated = truncate_escaped((responses and attempt.response_body) or "", remaining)
         remaining -= len(escape(body))
         views.append(AttemptView(attempt, body, truncated))
     return views
