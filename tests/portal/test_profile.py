@@ -1,10 +1,20 @@
 """The account page: name, password and sessions."""
 
+import asyncio
+
+import pyotp
+import pytest
+
 from stoa.access.operator import Operator
-from stoa.accounts.registration import create_reset_link
+from stoa.accounts import two_factor
+from stoa.accounts.queries import GET_ACCOUNT, LOCK_ACCOUNT
+from stoa.accounts.registration import create_reset_link, reset_password
+from stoa.accounts.sessions import list_sessions, sign_in
 from stoa.app import Application
 from stoa.db.pool import Database
-from tests.support.people import PASSWORD, User, Visitor, browser, signed_in_browser
+from tests.portal.test_two_factor import read_page
+from tests.support.people import PASSWORD, User, Visitor, browser, new_peer, signed_in_browser
+from tests.support.races import until_somebody_waits
 
 NEW_PASSWORD = "another walk in the porch"
 
@@ -69,3 +79,34 @@ async def test_a_password_change_invalidates_reset_links(maria: User, visitor: V
     await maria.submit("/portal/account/password", current=PASSWORD, password=NEW_PASSWORD)
     await visitor.open(link.address[link.address.index("/portal") :])
     assert visitor.response.status_code == 404
+
+
+@pytest.mark.parametrize("change", ["password", "two-factor", "two-factor/off"])
+async def test_what_the_old_password_confirmed_is_refused_after_a_reset(
+    maria: User, operator: Operator, db: Database, change: str
+) -> None:
+    """Somebody with her password and a session changes something while Maria resets the password."""
+    page, fields = "/portal/account", {"password": PASSWORD}
+    if change == "password":
+        fields = {"current": PASSWORD, "password": "a thief in the painted porch"}
+    elif change == "two-factor":
+        page = "/portal/account/two-factor"
+    else:
+        secret = two_factor.new_secret()
+        await two_factor.turn_on(operator, maria.account.id, secret, pyotp.TOTP(secret).now())
+        maria = await signed_in_browser(maria.application, db, maria.account)
+    await maria.open(page)
+    if change == "two-factor":
+        secret, sealed = read_page(maria)
+        fields |= {"sealed": sealed, "code": pyotp.TOTP(secret).now()}
+    link = await create_reset_link(operator, maria.email)
+    async with operator.transaction() as joined:
+        await LOCK_ACCOUNT.one(joined.db, maria.account.id)
+        thief = asyncio.create_task(maria.submit(f"/portal/account/{change}", fields))
+        await until_somebody_waits(db)
+        await reset_password(joined, link.address.rpartition("/")[2], NEW_PASSWORD)
+    await thief
+    assert maria.faults == {"current" if change == "password" else "password": "This is not your current password."}
+    assert await list_sessions(operator, maria.account.id) == [], "all sessions have ended"
+    assert (await GET_ACCOUNT.one(db, maria.account.id)).two_factor is (change == "two-factor/off")
+    assert (await sign_in(operator, db, maria.email, NEW_PASSWORD, peer=new_peer(), agent="")).token

@@ -32,7 +32,7 @@ from stoa.accounts.queries import (
 )
 from stoa.accounts.refusals import EmailTaken, LinkExpired, NoSuchAccount, NoSuchInvitation
 from stoa.accounts.rules import check_password, check_person_name, normalize_email
-from stoa.accounts.sessions import open_session
+from stoa.accounts.sessions import check_confirmed, open_session
 from stoa.accounts.verification import request_verification, verified_by_mail
 from stoa.db.errors import PostgresError, violates
 from stoa.db.pool import Database
@@ -263,11 +263,17 @@ async def change_password(by: Operator, account: Account, password: str) -> None
         await _set_password(by, db, account, password_hash)
 
 
-async def change_own_password(by: Operator, account: Account, password: str, *, peer: str, agent: str) -> NewSession:
-    """Set a new password and open a new session; all old sessions end, because one may have been stolen."""
+async def change_own_password(
+    by: Operator, account: Account, password: str, *, confirmed: str, peer: str, agent: str
+) -> NewSession:
+    """Set a new password and open a new session; all old sessions end, because one may have been stolen.
+
+    `confirmed` is the hash of the old password. If it was replaced meanwhile, such as by a reset, nothing changes.
+    """
     check_password(password, account.email)
     password_hash = await passwords.hash_password(password)
     async with by.db.transaction() as db:
+        await check_confirmed(db, account.id, confirmed)
         await _set_password(by, db, account, password_hash)
         return await open_session(by, db, account.id, complete=True, peer=peer, agent=agent)
 

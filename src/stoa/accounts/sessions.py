@@ -115,11 +115,22 @@ async def end_other_sessions(by: Operator, account_id: int, session_id: int) -> 
             await by.record(db, SERVICE, "account.session_ended", f"account:{account_id}", sessions=ended)
 
 
-async def confirm_password(by: Operator, db: Database, account_id: int, password: str, *, peer: str) -> None:
-    """Check the password again before a sensitive change, in case the browser is borrowed; guessing is rate limited."""
+async def confirm_password(by: Operator, db: Database, account_id: int, password: str, *, peer: str) -> str:
+    """Check the password again before a sensitive change, in case the browser is borrowed; guessing is rate limited.
+
+    Return its stored hash, with which the transaction of the change calls `check_confirmed`.
+    """
     attempt = Attempt(f"account/{account_id}/again", address_of(peer), "account")
     refuse_guessing(await FAILED_ATTEMPTS.one(db, attempt.subjects))
     credentials = await CREDENTIALS.one(db, account_id)
     if not await passwords.matches(credentials.password_hash, password):
         await count_failure(db, attempt, by.request_id)
+        raise WrongPassword
+    return credentials.password_hash
+
+
+async def check_confirmed(db: Executor, account_id: int, confirmed: str) -> None:
+    """Lock the account, and refuse a change if its password was changed, or it was disabled, since it was confirmed."""
+    current = await LOCK_CREDENTIALS.one(db, account_id)
+    if (current.status, current.password_hash) != ("active", confirmed):
         raise WrongPassword

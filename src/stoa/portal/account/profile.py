@@ -1,5 +1,7 @@
 """The account page: name, password, two-factor authentication, notifications and sessions."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 import msgspec
@@ -7,6 +9,7 @@ import segno
 from markupsafe import Markup
 
 from stoa.access.encryption import Undecryptable
+from stoa.access.operator import Operator
 from stoa.accounts import registration, sessions, two_factor, verification
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.accounts.refusals import TwoFactorOn, WeakPassword, WrongCode, WrongPassword
@@ -113,22 +116,30 @@ async def verify_address(visit: Visit) -> Redirect:
 @pages.form("/account/password", on=account_page)
 async def change_password(visit: Visit, form: PasswordForm) -> Redirect:
     me = visit.me
-    await _confirm(visit, form.current, "current")
     account = await GET_ACCOUNT.one(visit.db, me.account_id)
     try:
+        confirmed = await sessions.confirm_password(visit.by, visit.db, me.account_id, form.current, peer=visit.peer)
         session = await registration.change_own_password(
-            visit.by, account, form.password, peer=visit.peer, agent=visit.agent
+            visit.by, account, form.password, confirmed=confirmed, peer=visit.peer, agent=visit.agent
         )
+    except WrongPassword as refusal:
+        raise FormError(current=sentence(refusal)) from refusal
     except WeakPassword as refusal:
         raise FormError(password=sentence(refusal)) from refusal
     return Redirect(ACCOUNT, "Password changed. All other sessions have ended.", session=session.token)
 
 
-async def _confirm(visit: Visit, password: str, field: str) -> None:
+@asynccontextmanager
+async def _confirmed(visit: Visit, password: str) -> AsyncGenerator[Operator]:
+    """A transaction for a change that the person confirms by the password, which stays the same until it ends."""
+    me = visit.me.account_id
     try:
-        await sessions.confirm_password(visit.by, visit.db, visit.me.account_id, password, peer=visit.peer)
+        confirmed = await sessions.confirm_password(visit.by, visit.db, me, password, peer=visit.peer)
+        async with visit.by.transaction() as by, by.db.transaction() as db:
+            await sessions.check_confirmed(db, me, confirmed)
+            yield by
     except WrongPassword as refusal:
-        raise FormError({field: sentence(refusal)}) from refusal
+        raise FormError(password=sentence(refusal)) from refusal
 
 
 @pages.form("/account/sessions/{session_id:int}/end", on=account_page)
@@ -179,34 +190,34 @@ async def turn_on_two_factor(visit: Visit, form: SetupForm) -> View | Redirect:
     me = visit.me
     if me.two_factor:
         return Redirect(ACCOUNT, "Two-factor authentication is already on.", "")
-    await _confirm(visit, form.password, "password")
     try:
-        secret = two_factor.decrypt_setup_secret(visit.by, me.account_id, form.sealed)
-        codes = await two_factor.turn_on(visit.by, me.account_id, secret, form.code)
+        async with _confirmed(visit, form.password) as by, by.db.transaction() as db:
+            secret = two_factor.decrypt_setup_secret(by, me.account_id, form.sealed)
+            codes = await two_factor.turn_on(by, me.account_id, secret, form.code)
+            session = await sessions.open_session(
+                by, db, me.account_id, complete=True, peer=visit.peer, agent=visit.agent
+            )
     except (Undecryptable, ValueError) as error:
         raise FormError({"": "This page has expired. Scan the new QR code."}) from error
     except WrongCode as refusal:
         raise FormError(code=sentence(refusal)) from refusal
     except TwoFactorOn as refusal:
         return Redirect(ACCOUNT, sentence(refusal), "")
-    session = await sessions.open_session(
-        visit.by, visit.db, me.account_id, complete=True, peer=visit.peer, agent=visit.agent
-    )
     visit.session = visit.new_session = session.token
     return View("account/recovery_codes.html", {"codes": codes, "first": True}, secret=True)
 
 
 @pages.form("/account/two-factor/off", on=account_page)
 async def turn_off_two_factor(visit: Visit, form: ConfirmationForm) -> Redirect:
-    await _confirm(visit, form.password, "password")
-    await two_factor.turn_off(visit.by, visit.me.account_id)
+    async with _confirmed(visit, form.password) as by:
+        await two_factor.turn_off(by, visit.me.account_id)
     return Redirect(ACCOUNT, "Two-factor authentication is off.")
 
 
 @pages.form("/account/two-factor/codes", on=account_page)
 async def renew_recovery_codes(visit: Visit, form: ConfirmationForm) -> View | Redirect:
-    await _confirm(visit, form.password, "password")
-    if not visit.me.two_factor:
-        return Redirect(ACCOUNT)
-    codes = await two_factor.renew_recovery_codes(visit.by, visit.me.account_id)
+    async with _confirmed(visit, form.password) as by:
+        if not visit.me.two_factor:
+            return Redirect(ACCOUNT)
+        codes = await two_factor.renew_recovery_codes(by, visit.me.account_id)
     return View("account/recovery_codes.html", {"codes": codes, "first": False}, secret=True)
