@@ -7,7 +7,7 @@ from stoa.access import audit
 from stoa.access.authentication import MOST_AT_ONE_ADDRESS
 from stoa.accounts import two_factor
 from stoa.accounts.queries import GET_ACCOUNT
-from stoa.accounts.registration import disable_account, enable_account
+from stoa.accounts.registration import create_reset_link, disable_account, enable_account
 from stoa.accounts.reset_requests import answer_reset_requests
 from stoa.app import Application
 from stoa.db.pool import Database
@@ -214,6 +214,51 @@ async def test_a_password_reset_keeps_the_second_factor(
     await visitor.submit("/portal/sign-in", email=user.email, password=NEW_PASSWORD)
     assert visitor.path == "/portal/two-factor"
     for browsing in (operator, user, visitor):
+        await browsing.client.aclose()
+
+
+async def test_a_request_of_a_visitor_does_not_end_a_link_of_an_operator(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    operator = await create_user(service, db, operator=True)
+    user, page = await _with_two_factor(service, db)
+    await operator.open(page)
+    await operator.submit(f"{page}/reset-two-factor", confirmed="on")
+    await deliver(db, service, user.email, mailbox, 1)
+    stranger = await ask(service, user.email)
+    await deliver(db, service, user.email, mailbox, 2)
+    [by_operator, by_stranger] = [mail.link.removeprefix("http://testserver") for mail in mailbox.to(user.email)]
+    await operator.open(page)
+    await operator.submit(f"{page}/reset-two-factor", confirmed="on")
+    assert operator.notice == "A link was sent in the last five minutes, and still works."
+    visitor = Visitor(browser(service))
+    await visitor.open(by_operator)
+    await visitor.submit(by_operator, password=NEW_PASSWORD)
+    assert not (await GET_ACCOUNT.one(db, user.account.id)).two_factor
+    await visitor.open(by_stranger)
+    assert visitor.response.status_code == 404, "a changed password ends all links"
+    for browsing in (operator, user, visitor, stranger):
+        await browsing.client.aclose()
+
+
+async def test_a_request_of_a_visitor_ends_only_the_link_of_an_earlier_request(
+    service: Application, db: Database, mailbox: MailboxServer
+) -> None:
+    user = await create_user(service, db)
+    by = as_operator(db, service.settings)
+    printed = await create_reset_link(by, user.email)
+    for count in (1, 2):
+        visitor = await ask(service, user.email)
+        await deliver(db, service, user.email, mailbox, count)
+        await db.execute(
+            "UPDATE mails SET created_at = now() - interval '6 minutes' WHERE account_id = $1", user.account.id
+        )
+        await visitor.client.aclose()
+    links = [printed.address, *(mail.link for mail in mailbox.to(user.email))]
+    visitor = Visitor(browser(service))
+    statuses = [(await visitor.open(link[link.index("/portal") :])).status_code for link in links]
+    assert statuses == [200, 404, 200]
+    for browsing in (user, visitor):
         await browsing.client.aclose()
 
 

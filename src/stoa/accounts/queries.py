@@ -109,6 +109,13 @@ DELETE_LINKS = Query(
     "DELETE FROM account_links WHERE purpose = $1 AND email = $2 RETURNING coalesce(mail_id, 0)",
     unbound=_ACCOUNTS,
 )
+# A visitor ends the emailed links that do the same as the new one, and none that an operator printed or that does more.
+DELETE_REQUESTED_LINKS = Query(
+    int,
+    """DELETE FROM account_links WHERE purpose = 'reset' AND email = $1 AND mail_id IS NOT NULL AND NOT two_factor
+       RETURNING mail_id""",
+    unbound=_ACCOUNTS,
+)
 REVOKE_ACCOUNT_INVITATION = Query(
     int,
     f"""DELETE FROM account_links l WHERE l.purpose = 'invitation' AND l.expires_at > now() AND {_REFERENCE} = $1

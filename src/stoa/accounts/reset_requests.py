@@ -14,6 +14,7 @@ from stoa.accounts.queries import (
     ADD_LINK,
     ADD_RESET_REQUEST,
     DELETE_LINKS,
+    DELETE_REQUESTED_LINKS,
     LOCK_TEXT,
     MAILED_RECENTLY,
     TAKE_RESET_REQUESTS,
@@ -68,6 +69,7 @@ async def _answer(by: Operator, db: Executor, email: str) -> None:
     account = await ACCOUNT_BY_EMAIL.maybe(db, email)
     if account is None or account.status != "active" or await MAILED_RECENTLY.one(db, account.id, PASSWORD):
         return
+    await discard(db, await DELETE_REQUESTED_LINKS.all(db, account.email))
     await _mail_link(by, db, account, _ASKED)
     await by.record(db, SERVICE, "account.reset_requested", f"account:{account.id}")
 
@@ -82,18 +84,17 @@ async def send_reset(by: Operator, account: Account, *, two_factor: bool = False
         await LOCK_TEXT.one(db, account.email)
         if await MAILED_RECENTLY.one(db, account.id, kind):
             return False
+        await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
         await _mail_link(by, db, account, body, two_factor=two_factor)
         await by.record(db, SERVICE, "account.reset_offered", f"account:{account.id}", two_factor_off=two_factor)
     return True
 
 
 async def _mail_link(by: Operator, db: Executor, account: Account, body: str, *, two_factor: bool = False) -> None:
-    """Email a link in place of an earlier one."""
     nonce = new_nonce(by.key)
     token_hash = keyed_hash(by.key, one_time_token(by.key, nonce))
     kind, subject = (TWO_FACTOR, "Reset your second factor") if two_factor else (PASSWORD, "Reset your password")
     content = Content(kind, subject, body, "/portal/new-password/", "Choose a new password", nonce)
-    await discard(db, await DELETE_LINKS.all(db, "reset", account.email))
     [mail_id] = await post(db, content, [Recipient(account.id, account.email)])
     link = (token_hash, "reset", account.email, False, account.id, LINK_HOURS, mail_id, two_factor)
     await ADD_LINK.one(db, *link)
