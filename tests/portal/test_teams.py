@@ -130,6 +130,20 @@ async def test_an_invitation_ends_when_it_is_replaced_revoked_declined_or_old(
     assert "role" in maria.faults, "a role of the other kind"
 
 
+async def test_who_joins_by_signing_up_signs_in_from_a_known_browser(
+    app: InstalledApp, visitor: Visitor, db: Database
+) -> None:
+    email = new_email()
+    link = await invite(app, "app", email, "viewer")
+    await visitor.open(link)
+    await visitor.submit(link, name="Ada New", password=PASSWORD)
+    await visitor.submit("/portal/sign-out")
+    await visitor.submit("/portal/sign-in", email=email, password=PASSWORD)
+    assert visitor.path == "/portal"
+    found = "SELECT n.kind FROM notifications n JOIN accounts a ON a.id = n.account_id WHERE a.email = $1"
+    assert await db.fetch(found, email) == []
+
+
 @KINDS
 async def test_the_last_owner_stays(app: InstalledApp, maria: User, zeno: User, kind: str) -> None:
     base, me = url(app, kind), maria.account.id

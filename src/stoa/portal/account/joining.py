@@ -7,6 +7,7 @@ import msgspec
 from stoa.access.contract import AccessRefused
 from stoa.accounts import sessions, teams
 from stoa.accounts.contract import InvitationToTeam
+from stoa.accounts.devices import remember_device
 from stoa.accounts.refusals import EmailTaken, LinkExpired, WeakPassword
 from stoa.portal.account.authentication import NewPassword, PersonName
 from stoa.portal.kit.dispatch import SIGN_IN, not_found, sentence
@@ -75,7 +76,9 @@ async def join_with_new_account(visit: Visit, form: NewAccountForm) -> Redirect:
     session = await sessions.open_session(
         visit.by, visit.db, account.id, complete=True, peer=visit.peer, agent=visit.agent
     )
-    return msgspec.structs.replace(_welcome(joined), session=session.token)
+    device = visit.device
+    await remember_device(visit.by, visit.db, account.id, device)
+    return msgspec.structs.replace(_welcome(joined), session=session.token, device=device)
 
 
 def _welcome(joined: InvitationToTeam) -> Redirect:
