@@ -1,15 +1,21 @@
 """Operations on installations and tokens, with their audit entries and events."""
 
 import asyncio
+import base64
+import json
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from stoa.access import audit
-from stoa.access.apps import create_app
-from stoa.access.contract import InvalidRate, NoSuchToken, NotInstalled, ScopeNotCovered, UnknownScope
+from stoa.access.app_keys import add_key
+from stoa.access.apps import change_app, create_app, delete_app, rotate_secret
+from stoa.access.contract import AppDeleted, InvalidRate, NoSuchToken, NotInstalled, ScopeNotCovered, UnknownScope
 from stoa.access.credentials import new_access_token
+from stoa.access.deploy_tokens import create_deploy_token
 from stoa.access.grants import (
     install,
     issue_token,
@@ -20,7 +26,9 @@ from stoa.access.grants import (
 )
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
+from stoa.webhooks.app_callbacks import save_callbacks
 from tests.access.tenants import REQUESTED, Tenant, about_app, actions, open_store, open_tenant
+from tests.support.races import until_somebody_waits
 
 
 async def events(db: Database, store_id: int) -> list[tuple[str, int, int, dict[str, Any], dict[str, Any]]]:
@@ -58,6 +66,43 @@ async def test_installing_changing_and_uninstalling_are_recorded_and_announced(
         ("app.installed", app_id, 5, {}, data),
     ]
     assert await audit.verify(db, store_id) is None
+
+
+@pytest.mark.not_in_shard("the app is locked where it is changed, and an installation in a shard follows later")
+@pytest.mark.parametrize("change", ["install", "rotate_secret", "add_key", "create_deploy_token", "save_callbacks"])
+async def test_a_change_that_waits_for_the_deletion_of_its_app_is_refused(
+    db: Database, operator: Operator, tenant: Tenant, change: str
+) -> None:
+    app, key = tenant.app, ed25519.Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": base64.urlsafe_b64encode(key).rstrip(b"=").decode()}
+    changes: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "install": lambda: install(operator, app, tenant.handle),
+        "rotate_secret": lambda: rotate_secret(operator, app),
+        "add_key": lambda: add_key(operator, app, json.dumps(jwk)),
+        "create_deploy_token": lambda: create_deploy_token(operator, app, "CI", days=1),
+        "save_callbacks": lambda: save_callbacks(
+            operator, app, endpoint_url=None, return_urls=["https://example.com/installed"]
+        ),
+    }
+    async with operator.transaction() as deleting:
+        await delete_app(deleting, app)
+        waiting = asyncio.create_task(changes[change]())
+        await until_somebody_waits(db)
+    with pytest.raises(AppDeleted):
+        await waiting
+    assert await list_installations(operator, tenant.handle) == []
+
+
+@pytest.mark.not_in_shard("the app is locked where it is changed, and an installation in a shard follows later")
+async def test_an_installation_that_waits_for_a_change_of_the_app_grants_what_the_app_requests_now(
+    db: Database, operator: Operator, tenant: Tenant
+) -> None:
+    store = await open_store(operator)
+    async with operator.transaction() as changing:
+        await change_app(changing, tenant.app, "An app", ["orders:read"])
+        waiting = asyncio.create_task(install(operator, tenant.app, store.handle))
+        await until_somebody_waits(db)
+    assert (await waiting).scopes == ["orders:read"]
 
 
 async def test_an_installation_shows_the_granted_scopes(operator: Operator, tenant: Tenant) -> None:

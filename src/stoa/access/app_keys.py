@@ -35,8 +35,8 @@ async def add_key(by: Operator, app: str, jwk: str) -> AppKey:
     """Let an app authenticate with the private key that belongs to this public key, from now on."""
     key = read_key(jwk)
     async with by.db.transaction() as db:
+        await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         present = {each.kid: each for each in await LIST_KEYS.all(db, found.id)}

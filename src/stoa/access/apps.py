@@ -58,8 +58,8 @@ async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force:
         raise InvalidGrace
     secret = new_client_secret()
     async with by.db.transaction() as db:
+        await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         if grace_hours and not force and await ENDING_SECRETS.one(db, found.id):

@@ -112,8 +112,8 @@ async def create_deploy_token(
         raise InvalidLifetime
     token = new_deploy_token()
     async with by.db.transaction() as db:
+        await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         await DROP_EXPIRED.run(db, found.id)

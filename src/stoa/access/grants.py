@@ -61,8 +61,9 @@ async def install(
         raise InvalidRate
     by = await by.at_store(store)
     async with by.db.transaction() as db:
-        found, found_store = await find_app(db, app), await find_store(db, store)
-        await LOCK_APP.one(db, found.id)
+        app_id, found_store = (await find_app(db, app)).id, await find_store(db, store)
+        await LOCK_APP.one(db, app_id)
+        found = await find_app(db, app)  # it may have changed while this waited
         if found.status == "deleted":
             raise AppDeleted
         granted = known_scopes(found.scopes if scopes is None else scopes)

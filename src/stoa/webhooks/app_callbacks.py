@@ -154,8 +154,8 @@ async def save_callbacks(by: Operator, app: str, *, endpoint_url: str | None, re
     kept = list(dict.fromkeys(return_urls))
     check_return_urls(kept)
     async with by.db.transaction() as db:
+        await LOCK_APP.one(db, (await find_app(db, app)).id)
         found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
         if found.status == "deleted":
             raise AppDeleted
         before = await GET.maybe(db, found.id)
