@@ -36,43 +36,43 @@ FORGET_RETIRED = Command("DELETE FROM service_facts WHERE starts_with(name, 'ret
 
 
 async def adopt_keys(db: Database, settings: Settings) -> Settings:
-    """At the start of a service: record its key, or replace the recorded one by the first key of the setting.
-
-    A key that was rotated out never comes back, so a machine whose setting is not changed yet cannot undo a rotation.
-    """
+    """At the start of a service: record its key, or replace the recorded one by the first key of the setting."""
     keys = secret_key(settings)
-    first = key_fingerprint(keys.current)
     async with db.transaction() as transaction:
         await note_key(transaction, keys)
-        known = await LOCK_KEY.one(transaction)
-        if known != first and await FACT.maybe(transaction, _RETIRED + first) is None:
-            await _rotate(transaction, keys, known)
+        if former := await rotate_key(transaction, keys):
+            await audit.record(
+                transaction,
+                audit.SERVICE,
+                "key.rotated",
+                actor="service",
+                subject=f"key:{key_fingerprint(keys.current)[:8]}",
+                detail={"former": former[:8]},
+                request_id=new_id("req"),
+            )
     return await with_known_keys(db, settings)
 
 
-async def _rotate(db: Executor, keys: Keys, known: str) -> None:
-    """Make the first key the current one, and keep the former one, encrypted by it."""
-    former = keys.find(known)
-    if former is None:
-        return  # `note_key` has refused such a setting
-    cipher, first = Cipher(keys), key_fingerprint(keys.current)
+async def rotate_key(db: Executor, keys: Keys) -> str | None:
+    """Make the first key the current one of this database, and keep the former one, encrypted by it; returns the fingerprint of
+    the former one, or None if nothing changes.
+
+    A key that was rotated out never comes back, so a machine whose setting is not changed yet cannot undo a rotation.
+    """
+    known, first = await LOCK_KEY.maybe(db), key_fingerprint(keys.current)
+    former = keys.find(known) if known is not None else None
+    if former is None or known == first or await FACT.maybe(db, _RETIRED + first) is not None:
+        return None
+    cipher = Cipher(keys)
     for fact in await RETIRED.all(db):
         with contextlib.suppress(Undecryptable):
             renewed = cipher.renewed(bytes.fromhex(fact.value), *_place(fact.name))
             if renewed is not None:
                 await NOTE.run(db, fact.name, renewed.hex())
-    name = _RETIRED + known
+    name = f"{_RETIRED}{known}"
     await NOTE.run(db, name, cipher.encrypt(former.hex(), *_place(name)).hex())
     await NOTE.run(db, KEY, first)
-    await audit.record(
-        db,
-        audit.SERVICE,
-        "key.rotated",
-        actor="service",
-        subject=f"key:{first[:8]}",
-        detail={"former": known[:8]},
-        request_id=new_id("req"),
-    )
+    return known
 
 
 async def with_known_keys(db: Executor, settings: Settings) -> Settings:

@@ -28,7 +28,7 @@ from stoa.operations.connection_budget import (
 from stoa.operations.finding import Finding, Status
 from stoa.operations.receiver_checks import check_receivers
 from stoa.operations.reencryption import progress
-from stoa.operations.shard_checks import check_shards
+from stoa.operations.shard_checks import check_shards, progress_in_shards
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
 from stoa.webhooks.http.address_guard import check_setting
@@ -229,11 +229,11 @@ async def _check_key(db: Database, settings: Settings) -> Finding:
             "Set the key with which the first credential was created; if it is lost, run `stoa accept-key`.",
         )
     if keys.others:
-        return await _check_rotation(db, keys, known)
+        return await _check_rotation(db, settings, keys, known)
     return Finding("key", "ok", f"its fingerprint is {given[0]}")
 
 
-async def _check_rotation(db: Database, keys: Keys, known: str) -> Finding:
+async def _check_rotation(db: Database, settings: Settings, keys: Keys, known: str) -> Finding:
     """Several keys are set: say which step of the rotation is next."""
     [current] = [key for key in keys.configured if key_fingerprint(key) == known]
     others = [key for key in keys.configured if key != current]
@@ -243,13 +243,18 @@ async def _check_rotation(db: Database, keys: Keys, known: str) -> Finding:
         detail = f"{known[:8]} is the current key; {', '.join(new)} is set, but the service has not switched to it"
         return Finding("key", "warning", detail, action)
     old, done = ", ".join(key_fingerprint(key)[:8] for key in others), await progress(db, current)
-    if not done.finished:
+    in_shards = await progress_in_shards(db, settings, current)
+    if away := [name for name, each in in_shards.items() if each is None]:
+        detail = f"{known[:8]} is the current key; {', '.join(away)} may have secrets of {old}, and does not answer"
+        return Finding("key", "warning", detail, "Keep both keys until it answers, and run `stoa doctor` again.")
+    passes = [done, *(each for each in in_shards.values() if each is not None)]
+    if not all(each.finished for each in passes):
         detail = f"{known[:8]} is the current key; stored secrets of {old} are being encrypted again"
         return Finding(
             "key", "warning", detail, "Keep both keys, and run `stoa doctor` again; a running service does it."
         )
-    if done.unreadable:
-        detail = f"{known[:8]} is the current key; {done.unreadable} stored secrets can be read with none of the keys"
+    if unreadable := sum(each.unreadable for each in passes):
+        detail = f"{known[:8]} is the current key; {unreadable} stored secrets can be read with none of the keys"
         return Finding(
             "key", "warning", detail, "If you have the key with which they were stored, add it to STOA_SECRET_KEY."
         )

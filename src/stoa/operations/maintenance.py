@@ -6,6 +6,7 @@ import random
 import structlog
 
 from stoa.access.audit_heads import seal_chains
+from stoa.access.key_rotation import rotate_key
 from stoa.access.queries import DELETE_EXPIRED_TOKENS, DELETE_OLD_ATTEMPTS, DELETE_USED_ASSERTIONS
 from stoa.accounts.authentication_queries import FORGET_OLD_DEVICES, FORGET_OLD_SESSIONS
 from stoa.accounts.queries import (
@@ -101,6 +102,8 @@ async def maintain(database: Database, settings: Settings | None = None) -> None
             await FORGET_OLD_REQUESTS.run(db, (settings or Settings()).request_log_days)
             await erase_due_store(db, new_id("req"))
             if settings is not None:
+                if in_shard:  # a service that starts does this in the directory
+                    await rotate_key(db, secret_key(settings))
                 await seal_chains(db, secret_key(settings), absent=absent)
                 await reencrypt(db, secret_key(settings), columns=STORE_COLUMNS if in_shard else COLUMNS)
 

@@ -1,7 +1,6 @@
 """The part of `stoa doctor` that examines the shards: their schema, the replication of global tables, and moves that have not ended."""
 
 from stoa.access.encryption import Undecryptable
-from stoa.access.key_rotation import with_known_keys
 from stoa.db import migrate
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
@@ -9,10 +8,11 @@ from stoa.db.query import Executor
 from stoa.db.shard_outbox import LATE
 from stoa.operations.finding import Finding
 from stoa.operations.measuring import problems, read_queues
-from stoa.settings import Settings, existing_key, secret_key
+from stoa.operations.reencryption import Progress, progress
+from stoa.settings import Settings, existing_key
 from stoa.shards.global_tables import replication_of
 from stoa.shards.moves import MOVES_LEFT
-from stoa.shards.registry import Shard, address, shards_of
+from stoa.shards.registry import Shard, address, registered_shards
 
 _MUCH_BEHIND = 64 * 1024**2  # bytes of the log
 _LATE_MESSAGE_S = 120.0  # a message that fails is tried again after a minute at most
@@ -24,7 +24,7 @@ async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
     if existing_key(settings) is None:
         return []
     try:
-        shards = await shards_of(db, secret_key(await with_known_keys(db, settings)))
+        shards = await registered_shards(db, settings)
     except Undecryptable as error:
         return [Finding("shards", "problem", str(error), "Set STOA_SECRET_KEY to the key of the service.")]
     found = [await _check_shard(db, shard) for shard in shards]
@@ -49,6 +49,25 @@ async def check_shards(db: Executor, settings: Settings) -> list[Finding]:
             Finding("moves", "problem", f"{left} moves of stores have not ended, and no process works on them", action)
         )
     return found
+
+
+async def progress_in_shards(db: Executor, settings: Settings, key: bytes) -> dict[str, Progress | None]:
+    """How far the pass under this key has come in each shard; None for one that does not answer."""
+    try:
+        shards = await registered_shards(db, settings)
+    except Undecryptable:
+        return {}  # `check_shards` has a line about it
+    return {shard.name: await _progress_in(shard, key) for shard in shards}
+
+
+async def _progress_in(shard: Shard, key: bytes) -> Progress | None:
+    db = Database(shard.url, size=1)
+    try:
+        return await progress(db, key)
+    except (PostgresError, Unavailable):
+        return None
+    finally:
+        await db.close()
 
 
 async def _check_shard(directory: Executor, shard: Shard) -> Finding:

@@ -2,20 +2,14 @@
 
 import structlog
 
-from stoa.access.key_rotation import with_known_keys
 from stoa.db.connection import connect
 from stoa.db.errors import Unavailable, cause
 from stoa.db.migrate import migrate
 from stoa.db.pool import Database
-from stoa.db.query import Query
 from stoa.db.schema_files import Migration
-from stoa.settings import Settings, secret_key
+from stoa.settings import Settings
 from stoa.shards import global_tables
-from stoa.shards.registry import Shard, shards_of
-
-_SERVICE = "shards belong to the service"
-_KNOWS_SHARDS = Query(bool, "SELECT to_regclass('shards') IS NOT NULL", unbound=_SERVICE)
-_HAS_SHARDS = Query(bool, "SELECT EXISTS (SELECT FROM shards)", unbound=_SERVICE)
+from stoa.shards.registry import Shard, registered_shards
 
 
 async def migrate_all(url: str, settings: Settings, *, skip_away: bool = False) -> list[Migration]:
@@ -35,9 +29,7 @@ async def migrate_all(url: str, settings: Settings, *, skip_away: bool = False) 
 async def _registered(url: str, settings: Settings) -> list[Shard]:
     db = Database(url, size=1)
     try:
-        if not await _KNOWS_SHARDS.one(db) or not await _HAS_SHARDS.one(db):
-            return []
-        return await shards_of(db, secret_key(await with_known_keys(db, settings)))
+        return await registered_shards(db, settings)
     finally:
         await db.close()
 

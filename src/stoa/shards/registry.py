@@ -11,6 +11,7 @@ import msgspec
 
 from stoa.access.contract import AccessRefused
 from stoa.access.encryption import Cipher, shard_url
+from stoa.access.key_rotation import with_known_keys
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import Unavailable
 from stoa.db.query import Command, Executor, Query
@@ -18,6 +19,7 @@ from stoa.db.shard_outbox import FORGET_OF_SHARD
 from stoa.db.shards import DIRECTORY_NAME as DIRECTORY
 from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
+from stoa.settings import Settings, secret_key
 
 LOCK_S = 2.0
 SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
@@ -40,6 +42,8 @@ class Shard(msgspec.Struct):
         return self.name or DIRECTORY
 
 
+_KNOWS_SHARDS = Query(bool, "SELECT to_regclass('shards') IS NOT NULL", unbound=_SERVICE)
+_HAS_SHARDS = Query(bool, "SELECT EXISTS (SELECT FROM shards)", unbound=_SERVICE)
 _NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
 _ADD = Command("INSERT INTO shards (id, name, url) VALUES ($1, $2, $3)", unbound=_SERVICE)
 _SET_STATE = Command("UPDATE shards SET state = $2 WHERE name = $1", unbound=_SERVICE)
@@ -50,6 +54,13 @@ async def shards_of(directory: Executor, keys: Keys) -> list[Shard]:
     """The registered shards, by name, without the directory itself."""
     cipher = Cipher(keys)
     return [Shard(row.name, shard_url(cipher, row.id, row.url), row.state) for row in await SHARDS.all(directory)]
+
+
+async def registered_shards(directory: Executor, settings: Settings) -> list[Shard]:
+    """The registered shards, for who has read only the settings; none before the migration that adds shards."""
+    if not await _KNOWS_SHARDS.one(directory) or not await _HAS_SHARDS.one(directory):
+        return []
+    return await shards_of(directory, secret_key(await with_known_keys(directory, settings)))
 
 
 def find(name: str, shards: Sequence[Shard], directory_url: str) -> Shard:
