@@ -5,7 +5,7 @@ import itertools
 import os
 import secrets
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ import structlog
 from stoa.access import audit, audit_heads
 from stoa.access.stores import create_store
 from stoa.db.pool import Database
+from stoa.demo.past import Past, PastOperator
 from stoa.secret_keys import Keys
 from stoa.settings import load
 from stoa.store_data.store_erasure import delete_rows
@@ -146,6 +147,58 @@ async def test_a_removed_seal_of_old_entries_is_found_and_not_made_again(db: Dat
     await append(db, store_id, "later")
     await seal(db)
     assert await first_bad(db, store_id) == 1
+
+
+async def receive(db: Database, store_id: int, age: timedelta) -> audit.Entry:
+    """Receive an entry about what the directory did some time ago; returns it."""
+    moment = datetime.now(UTC) - age
+    late = audit.LateEntry("store.closed", "operator:a", "store:x", {"reason": "late"}, "r", moment)
+    async with db.transaction() as transaction:
+        await audit.receive_entry(transaction, store_id, msgspec.json.encode(late))
+    [newest] = await audit.newest(db, store_id, 1)
+    return newest
+
+
+async def test_an_entry_that_replication_brings_late_is_sealed(db: Database) -> None:
+    store_id = await chain(db)
+    received = await receive(db, store_id, timedelta(minutes=90))
+    await seal(db)
+    assert await audit_heads.verify(db, KEYS, store_id) == audit_heads.Verified(7, 7, None)
+    await append(db, store_id, "later")
+    with structlog.testing.capture_logs() as lines:
+        await seal(db)
+    assert "the audit log was altered" not in [line["event"] for line in lines]
+    assert await audit_heads.verify(db, KEYS, store_id) == audit_heads.Verified(8, 8, None)
+    detail = msgspec.json.decode(received.detail)
+    happened = datetime.fromisoformat(detail.pop("happened_at"))
+    assert timedelta(minutes=90) <= received.created_at - happened < timedelta(minutes=92)
+    assert detail == {"reason": "late"}
+
+
+async def test_an_entry_that_replication_brings_soon_has_the_time_of_its_action(db: Database) -> None:
+    store_id = await chain(db)
+    received = await receive(db, store_id, timedelta(minutes=20))
+    assert received.detail == '{"reason":"late"}'
+    assert timedelta(minutes=20) <= datetime.now(UTC) - received.created_at < timedelta(minutes=22)
+    await seal(db)
+    assert await audit_heads.verify(db, KEYS, store_id) == audit_heads.Verified(7, 7, None)
+
+
+@pytest.mark.parametrize("scanned", [False, True])
+async def test_a_store_with_a_past_is_sealed(db: Database, scanned: bool) -> None:
+    if scanned:
+        await chain(db)
+    past = Past()
+    await past.travel(db, datetime.now(UTC) - timedelta(days=30))
+    settings = load({}, secret_key=KEYS.current.hex())
+    operator = PastOperator(db, settings, actor="operator:demo", request_id="r", past=past)
+    store = await create_store(operator, f"store-{next(_numbers)}", "A store", "USD")
+    [created] = await audit.newest(db, store.id, 1)
+    assert (created.created_at < datetime.now(UTC) - timedelta(days=29)) is not scanned
+    await seal(db)
+    await append(db, store.id, "later")
+    await seal(db)
+    assert await audit_heads.verify(db, KEYS, store.id) == audit_heads.Verified(2, 2, None)
 
 
 async def test_entries_of_the_previous_release_are_sealed_by_the_first_run(db: Database) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,6 +13,8 @@ from stoa.db.query import Command, Executor, Query
 SERVICE = None  # the chain of entries that belong to no single store
 SERVICE_NAME = "-"  # of that chain; no store handle starts with a hyphen
 ENTRY = "entry"  # the kind of a message to a store
+# After the first scan, no entry is appended with an older time. Such an entry would look like one that has lost its seal.
+OLDEST = timedelta(minutes=30)
 _GENESIS = bytes(32)
 _PAGE = 1_000
 
@@ -75,6 +77,11 @@ class _Last(msgspec.Struct):
 
 # What people and operators do with a store is fenced here: none of it goes without an entry.
 ENTER = Query(str, "SELECT enter_store($1)::text")
+TOO_OLD = Query(
+    bool,
+    "SELECT $1 < clock_timestamp() - $2::interval AND EXISTS (SELECT FROM service_facts WHERE name = 'audit_scan')",
+    unbound="it compares a time with the last scan of all chains",
+)
 # Appends to a chain are serialized by a lock on its first entry, which is never deleted.
 LOCK = Query(int, "SELECT position FROM audit_entries WHERE store_id = $1 AND position = 1 FOR NO KEY UPDATE")
 LAST = Query(
@@ -176,8 +183,11 @@ async def record(
 ) -> int:
     """Append an entry in the caller's transaction, which locks the chain until it ends; returns the position.
 
-    `moment` is the time of the entry if it is not now: for the past of sample data, and for entries that follow from the directory.
+    `moment` is the time of the action if it is not now: for the past of sample data, and for entries that follow from the directory.
+    It is the time of the entry too, unless it is too old for that; then it is among the details.
     """
+    if moment is not None and await TOO_OLD.one(db, moment, OLDEST):
+        detail, moment = {**detail, "happened_at": moment}, None
     text = msgspec.json.encode(detail, order="deterministic").decode()
     if store_id is not None:
         await ENTER.one(db, store_id)
@@ -195,7 +205,7 @@ async def record(
 
 
 async def receive_entry(db: Executor, store_id: int, content: bytes) -> None:
-    """Append an entry about what the directory did for a store, with the time of that."""
+    """Append an entry about what the directory did for a store, with the time of that unless it is long ago."""
     late = msgspec.json.decode(content, type=LateEntry)
     await record(
         db,

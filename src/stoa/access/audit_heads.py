@@ -19,7 +19,7 @@ from stoa.secret_keys import Keys
 
 EVERY = timedelta(seconds=30)
 BATCH = 5_000  # entries that one run of maintenance seals at most
-MARGIN = timedelta(hours=1)  # longer than any transaction, which may commit an entry after later ones were sealed
+MARGIN = audit.OLDEST + timedelta(minutes=30)  # no transaction lasts so long that it commits an entry that is older
 _LOGGED_AT_ONCE = 500
 _SCANNED = "audit_scan"
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
