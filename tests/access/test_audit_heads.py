@@ -221,7 +221,7 @@ async def test_the_end_of_each_chain_is_logged_once(db: Database) -> None:
         store_id = await chain(db)
     [[handle]] = await db.fetch("SELECT handle FROM stores WHERE id = $1", store_id)
     notes = [line["note"] for line in lines if line["event"] == "audit head"]
-    assert audit.note_of(handle, await audit.head(db, store_id)) in notes
+    assert audit.note_of(handle, store_id, await audit.head(db, store_id)) in notes
     assert any(note.startswith("-:") for note in notes)
     with structlog.testing.capture_logs() as lines:
         await seal(db)

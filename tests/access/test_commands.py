@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
@@ -17,9 +18,11 @@ from stoa.access.contract import SCOPES
 from stoa.access.token_commands import COMMANDS as TOKEN_COMMANDS
 from stoa.app_file.commands import COMMANDS as APP_COMMANDS
 from stoa.db.connection import connect
+from stoa.db.pool import Database
 from stoa.processes.serving import check_start
 from stoa.settings import Settings
 from stoa.store_data.export_commands import COMMANDS as STORE_COMMANDS
+from stoa.store_data.store_erasure import DueStore, receive_erasure
 from tests.access.tenants import new_handle
 
 Stoa = Callable[..., Result]
@@ -223,6 +226,42 @@ def test_an_intact_log_verifies_and_matches_its_note(stoa: Stoa, handle: str, ap
     refused = stoa("audit", "verify", "--store", handle, "--noted", other)
     assert refused.exit_code == 1
     assert f"{handle}:1" in refused.stderr
+
+
+def logged(folder: Path, *notes: str) -> str:
+    file = folder / "stoa.log"
+    file.write_text("".join(json.dumps({"event": "audit head", "note": note}) + "\n" for note in notes))
+    return str(file)
+
+
+async def erase(url: str, handle: str) -> None:
+    db = Database(url, size=1)
+    async with db.transaction() as transaction:
+        [[store_id]] = await transaction.fetch("SELECT id FROM stores WHERE handle = $1", handle)
+        await receive_erasure(transaction, msgspec.json.encode(DueStore(store_id, handle)))
+    await db.close()
+
+
+def test_the_log_of_an_erased_store_is_not_compared_with_the_next_one_of_its_name(
+    stoa: Stoa, database_url: str, handle: str, app: dict[str, Any], tmp_path: Path
+) -> None:
+    stoa("app", "install", app["client_id"], handle)
+    note = parsed(stoa("audit", "verify", "--store", handle, "--json"))["note"]
+    assert stoa("audit", "verify", "--store", handle, "--log", logged(tmp_path, note)).exit_code == 0
+    asyncio.run(erase(database_url, handle))
+    assert stoa("store", "create", handle, "--name", "Another", "--currency", "EUR").exit_code == 0
+    compared = stoa("audit", "verify", "--store", handle, "--log", logged(tmp_path, note))
+    assert compared.exit_code == 0, compared.stderr
+    refused = stoa("audit", "verify", "--store", handle, "--noted", note)
+    assert (refused.exit_code, "was erased; another one has its name" in refused.stderr) == (1, True)
+
+
+def test_an_end_in_the_log_that_the_chain_has_lost_is_reported(stoa: Stoa, handle: str, tmp_path: Path) -> None:
+    note = parsed(stoa("audit", "verify", "--store", handle, "--json"))["note"]
+    name, position, seal, store_id = note.split(":")
+    for lost in (f"{name}:{position}:{seal[::-1]}:{store_id}", f"{name}:{position}:{seal[::-1]}"):
+        compared = stoa("audit", "verify", "--store", handle, "--log", logged(tmp_path, note, lost))
+        assert (compared.exit_code, f"{handle}:1" in compared.stderr) == (1, True)
 
 
 def test_a_tampered_log_is_reported_with_its_position(

@@ -245,9 +245,10 @@ def follow(store_id: int | None, end: Head, entries: Sequence[Entry]) -> Head | 
     return end
 
 
-def note_of(name: str, head: Head) -> str:
-    """An end of a chain as text, to be kept elsewhere and compared later."""
-    return f"{name}:{head.position}:{head.seal.hex()}"
+def note_of(name: str, store_id: int | None, head: Head) -> str:
+    """An end of a chain as text, to be kept elsewhere and compared later. Another store can have the name once a store is erased."""
+    note = f"{name}:{head.position}:{head.seal.hex()}"
+    return note if store_id is None else f"{note}:{store_id}"
 
 
 async def page(db: Executor, store_id: int | None, after: int, limit: int = _PAGE) -> list[Entry]:

@@ -26,6 +26,18 @@ class Chain(msgspec.Struct):
     note: str
 
 
+class _Note(msgspec.Struct, frozen=True):
+    """An end that was noted earlier. Notes of release 0.3.0 lack the store, and belong to the one that has the name now."""
+
+    name: str
+    head: audit.Head
+    store_id: int | None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name}:{self.head.position}"
+
+
 class _LogLine(msgspec.Struct):
     event: str = ""
     note: str = ""
@@ -95,17 +107,16 @@ def verify_chains(
     Examples:
       stoa audit verify
       stoa audit verify --log stoa.log
-      stoa audit verify --noted demo:17:9f86d081884c7d65...
+      stoa audit verify --noted demo:17:9f86d081884c7d65...:1
     """
     earlier, logged = [_read_note(note) for note in noted], [_read_note(note) for note in _notes_in(log_file)]
 
     async def walk(by: Operator) -> tuple[list[Chain], list[str]]:
         names = [handle] if handle else [audit.SERVICE_NAME, *(store.handle for store in await stores.list_stores(by))]
-        broken = [
-            f"{name}:{head.position}"
-            for name, head in (*earlier, *((name, head) for name, head in logged if name in names))
-            if not await audit.holds(*await _chain(by, name), head)
-        ]
+        found = {each: await _holds(by, each) for each in (*earlier, *(each for each in logged if each.name in names))}
+        if of_erased := [each for each in earlier if found[each] is None]:
+            raise Refused(f"the store of the note {of_erased[0].shown} was erased; another one has its name now")
+        broken = [each.shown for each, holds in found.items() if holds is False]
         walked: list[Chain] = []
         with progress(quiet=as_json) as shown:
             for name in shown.track(names, description="Verifying"):
@@ -132,7 +143,7 @@ def verify_chains(
 async def _walk(by: Operator, name: str) -> Chain:
     db, store_id = await _chain(by, name)
     found = await audit_heads.verify(db, by.key, store_id)
-    note = audit.note_of(name, await audit.head(db, store_id))
+    note = audit.note_of(name, store_id, await audit.head(db, store_id))
     return Chain(name, found.entries, found.sealed, found.first_bad, note)
 
 
@@ -161,13 +172,20 @@ async def _chain(by: Operator, name: str) -> tuple[Executor, int | None]:
     return by.db, (await find_store(by.db, name)).id
 
 
-def _read_note(note: str) -> tuple[str, audit.Head]:
+async def _holds(by: Operator, note: _Note) -> bool | None:
+    """Whether a chain still has an end; None if another store has the name of its store now."""
+    db, store_id = await _chain(by, note.name)
+    return await audit.holds(db, store_id, note.head) if note.store_id in (None, store_id) else None
+
+
+def _read_note(note: str) -> _Note:
     try:
-        name, position, seal = note.split(":")
-        return name, audit.Head(int(position), bytes.fromhex(seal))
+        name, position, seal, *store_id = note.split(":")
+        [number] = map(int, store_id) if store_id else [None]
+        return _Note(name, audit.Head(int(position), bytes.fromhex(seal)), number)
     except ValueError:
         raise click.BadParameter(
-            "a note has the form CHAIN:POSITION:SEAL, as printed by verify", param_hint="--noted"
+            "a note has the form CHAIN:POSITION:SEAL:STORE, as printed by verify", param_hint="--noted"
         ) from None
 
 

@@ -168,7 +168,8 @@ async def _log_heads(db: Executor) -> None:
     for head in heads:
         name = audit.SERVICE_NAME if head.store_id == 0 else head.name
         if name is not None:  # its store is being erased
-            structlog.get_logger().info("audit head", note=audit.note_of(name, audit.Head(head.position, head.seal)))
+            note = audit.note_of(name, head.store_id or audit.SERVICE, audit.Head(head.position, head.seal))
+            structlog.get_logger().info("audit head", note=note)
     if heads:
         await LOGGED.run(db, [head.store_id for head in heads])
 
