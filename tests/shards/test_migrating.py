@@ -8,9 +8,12 @@ from stoa.db.migrate import missing
 from stoa.db.schema_files import Migration, known
 from stoa.settings import Settings
 from stoa.shards.migrating import migrate_all
+from stoa.shards.subscriptions import literal
 
 pytestmark = pytest.mark.timeout(300)
 KNOWN = known()
+OWN = "subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+NOWHERE = "host=127.0.0.1 port=1 dbname=nowhere"
 TABLE = Migration(
     9001,
     "probes",
@@ -64,3 +67,29 @@ async def test_a_service_starts_while_a_shard_is_away(pair: Fleet) -> None:
             assert await migrate_all(pair.directory.url, pair.settings, skip_away=True) == []
         finally:
             await directory.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+
+@pytest.mark.parametrize("broken", ["unreachable", "disabled", "missing"])
+async def test_a_service_starts_while_a_shard_does_not_copy(pair: Fleet, broken: str) -> None:
+    """Its server cannot reach the directory, or the shard was added or removed in part."""
+    async with pair.connection("second") as db:
+        [[source]] = await db.fetch(f"SELECT subconninfo FROM pg_subscription WHERE {OWN}")
+        changes = {
+            "unreachable": f"CONNECTION {literal(NOWHERE)}",
+            "disabled": "DISABLE",
+            "missing": "RENAME TO stoa_renamed",
+        }
+        await db.execute(f"ALTER SUBSCRIPTION stoa_global {changes[broken]}")
+        try:
+            assert await migrate_all(pair.directory.url, pair.settings, skip_away=True) == []
+            if broken == "unreachable":
+                with pytest.raises(Exception, match="could not connect to the publisher"):
+                    await migrate_all(pair.directory.url, pair.settings)
+            else:
+                assert await migrate_all(pair.directory.url, pair.settings) == []
+        finally:
+            if broken == "missing":
+                await db.execute("ALTER SUBSCRIPTION stoa_renamed RENAME TO stoa_global")
+            await db.execute(f"ALTER SUBSCRIPTION stoa_global CONNECTION {literal(source)}")
+            await db.execute("ALTER SUBSCRIPTION stoa_global ENABLE")
+    assert await migrate_all(pair.directory.url, pair.settings) == []

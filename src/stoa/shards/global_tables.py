@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 
 import msgspec
+import structlog
 
 from stoa.db.connection import Connection
+from stoa.db.errors import PostgresError, cause
 from stoa.db.query import Executor
 from stoa.shards import subscriptions
 from stoa.shards.registry import Shard, ShardRefused, session
@@ -80,14 +81,25 @@ async def extend_publication(directory: Connection) -> list[str]:
     return new
 
 
-async def refresh(directory_url: str, shards: Sequence[Shard]) -> None:
-    """After a migration: publish new global tables, and let every shard copy them."""
-    async with AsyncExitStack() as opened:
-        directory = await opened.enter_async_context(session(directory_url))
+async def refresh(directory_url: str, shards: Sequence[Shard], *, skip_away: bool = False) -> None:
+    """After a migration: publish new global tables, and let every shard copy them.
+
+    With `skip_away`, a shard that cannot do that now copies them after the next migration.
+    """
+    async with session(directory_url) as directory:
         await extend_publication(directory)
-        for shard in shards:
-            db = await opened.enter_async_context(session(shard.url))
-            await db.execute(f"ALTER SUBSCRIPTION {PUBLICATION} REFRESH PUBLICATION")
+    log = structlog.get_logger()
+    for shard in shards:
+        try:
+            async with session(shard.url) as db:
+                if await subscriptions.runs(db, PUBLICATION):
+                    await subscriptions.refresh(db, PUBLICATION)
+                else:  # it was added, removed or restored in part
+                    log.warning("a shard does not follow the global tables", shard=shard.name)
+        except (ShardRefused, PostgresError, OSError) as error:
+            if not skip_away:
+                raise
+            log.warning("a shard cannot copy new global tables", shard=shard.name, **cause(error))
 
 
 async def stop(directory: Connection, name: str) -> None:

@@ -15,14 +15,14 @@ from stoa.shards.registry import Shard, registered_shards
 async def migrate_all(url: str, settings: Settings, *, skip_away: bool = False) -> list[Migration]:
     """Migrate a database and its shards; returns the migrations of the database itself.
 
-    A service starts although a shard is away: the next run of `stoa migrate` then reaches it.
+    A service starts although a shard is away or incomplete: the next run of `stoa migrate` then reaches it.
     """
     shards = await _registered(url, settings)
     if skip_away:
         shards = [shard for shard in shards if await _answers(shard)]
     done = await migrate(url, [shard.url for shard in shards])
     if shards:
-        await global_tables.refresh(url, shards)
+        await global_tables.refresh(url, shards, skip_away=skip_away)
     return done
 
 

@@ -18,6 +18,7 @@ _CATALOG = "it reads the catalog of PostgreSQL"
 _IN_USE = "55006"
 _POLL_S = 0.02
 _DROP_MS = 2_000
+_REFRESH_MS = 10_000
 _OWN = "s.subname = $1 AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
 
@@ -41,6 +42,7 @@ PUBLISHED = Query(str, "SELECT tablename::text FROM pg_publication_tables WHERE 
 _HAS_PUBLICATION = Query(bool, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $1)", unbound=_CATALOG)
 _HAS_SLOT = Query(bool, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", unbound=_CATALOG)
 _HAS_SUBSCRIPTION = Query(bool, f"SELECT EXISTS (SELECT FROM pg_subscription s WHERE {_OWN})", unbound=_CATALOG)
+_RUNS = Query(bool, f"SELECT EXISTS (SELECT FROM pg_subscription s WHERE {_OWN} AND s.subenabled)", unbound=_CATALOG)
 _CREATE_SLOT = Query(
     str, "SELECT slot_name::text FROM pg_create_logical_replication_slot($1, 'pgoutput')", unbound=_CATALOG
 )
@@ -91,6 +93,11 @@ async def has_subscription(db: Executor, name: str) -> bool:
     return await _HAS_SUBSCRIPTION.one(db, name)
 
 
+async def runs(db: Executor, name: str) -> bool:
+    """Whether the database has the subscription, and fetches its changes."""
+    return await _RUNS.one(db, name)
+
+
 async def publish(source: Connection, name: str, tables: Sequence[str]) -> None:
     """Create a publication of tables, each with its row filter if it has one."""
     if not await has_publication(source, name):
@@ -122,6 +129,13 @@ async def subscribe(target: Connection, source_url: str, publication: str, slot:
             f"the target could not subscribe: {error}. Its server connects to the source by the URL that Stoa uses, so "
             "that URL must work there, too"
         ) from error
+
+
+async def refresh(target: Connection, subscription: str) -> None:
+    """Copy the tables that were published since. The server asks the source, and waits for it as long as any statement."""
+    await target.execute(f"SET statement_timeout = {_REFRESH_MS}")
+    await target.execute(f"ALTER SUBSCRIPTION {subscription} REFRESH PUBLICATION")
+    await target.execute("SET statement_timeout = 0")
 
 
 async def copied(target: Executor, subscription: str) -> Copied:
