@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from stoa.app import Application
 from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused
 from stoa.backup.erasures import (
@@ -20,18 +22,21 @@ from stoa.backup.erasures import (
     Replayed,
     collect,
     from_bytes,
+    not_repeated,
     replay,
     to_bytes,
 )
 from stoa.backup.restoring import restore
 from stoa.backup.saving import save
+from stoa.cli import cli
+from stoa.db import migrate
 from stoa.db.pool import Database
 from stoa.secret_keys import read_keys
-from stoa.settings import load
+from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
 from tests.support.canaries import traces
 from tests.support.service import Account, Service, migrated_database, new_database
-from tests.support.shops import SHIRT, Shop
+from tests.support.shops import SHIRT, Shop, open_shop
 
 CANARIES = ("canarina", "canary@song.example", "canary.old@song.example", "15550100777", "warbler lane")
 CANARY: dict[str, Any] = {
@@ -128,6 +133,42 @@ async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> Non
     db = Database(empty, size=1)
     assert {each.broken for each in await invariants.check(db, read_keys(SECRET_KEY))} == {0}
     await db.close()
+
+
+async def test_an_interrupted_restore_repeats_the_erasures_when_it_runs_again(
+    tmp_path: Path, worker_id: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = await migrated_database(f"again_{worker_id}_{os.getpid()}")
+    application, db = Application(msgspec.structs.replace(settings, database_url=url)), Database(url, size=2)
+    shop = await open_shop(application, db)
+    customer_id = (await shop.client.post("/customers", json=CANARY)).json()["data"]["id"]
+    with (tmp_path / "stoa.backup").open("wb") as file:
+        await save(url, settings, file)
+    assert (await shop.client.delete(f"/customers/{customer_id}")).status_code == 204
+    await application.close()
+    await db.close()
+
+    async def fail(_: str) -> None:
+        raise ConnectionAbortedError
+
+    words = ["restore", str(tmp_path / "stoa.backup"), "--replace", "--json"]
+    environment = {"STOA_DATABASE_URL": url, "STOA_SECRET_KEY": SECRET_KEY, "STOA_DATA_DIR": str(tmp_path / "data")}
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(migrate, "migrate", fail)
+            begun = await asyncio.to_thread(CliRunner().invoke, cli, words, env=environment)
+        assert isinstance(begun.exception, ConnectionAbortedError), begun.output
+        assert await traces_in(url), "the restore was interrupted after its commit"
+    again = await asyncio.to_thread(CliRunner().invoke, cli, words, env=environment)
+    assert again.exit_code == 0, again.output
+    assert await traces_in(url) == []
+    assert msgspec.json.decode(again.stdout)["erasures"]["erased"] == 1
+    # Nothing is left to repeat.
+    last = await asyncio.to_thread(CliRunner().invoke, cli, words, env=environment)
+    assert msgspec.json.decode(last.stdout)["erasures"]["erased"] == 1
+    opened = Database(url, size=1)
+    assert await not_repeated(opened) == []
+    await opened.close()
 
 
 async def test_a_store_of_another_service_is_reported_and_not_touched(shop: Shop) -> None:

@@ -19,9 +19,9 @@ from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused, Manifest
 from stoa.backup.erasure_commands import COMMANDS as ERASURE_COMMANDS
 from stoa.backup.erasure_commands import read_list
-from stoa.backup.erasures import ErasureList, Replayed, collect, replay
+from stoa.backup.erasures import ErasureList, Replayed, repeat
 from stoa.backup.programs import Server, server_of
-from stoa.backup.restoring import has_stores, restore
+from stoa.backup.restoring import ErasuresUnknown, erasures_to_repeat, restore
 from stoa.backup.saving import save, save_snapshot, snapshots
 from stoa.db.connection import connect
 from stoa.db.embedded import DataFolderInUse, EmbeddedPostgres
@@ -286,8 +286,9 @@ def restore_backup(
             if drill:
                 done = _drilled(console.settings, backup_file, given, quiet=as_json)
             else:
-                sure = no_erasures or bool(given)
-                done = _restored(console.settings, backup_file, given, sure=sure, replace=replace, quiet=as_json)
+                done = _restored(console.settings, backup_file, given, sure=no_erasures, replace=replace, quiet=as_json)
+    except ErasuresUnknown as refusal:
+        raise Refused(str(refusal), WRONG_USAGE) from refusal
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
     if as_json:
@@ -321,22 +322,14 @@ def _restored(
     settings: Settings, file: Path, given: list[ErasureList], *, sure: bool, replace: bool, quiet: bool
 ) -> Restored:
     with _database(settings, exclusive=True) as url:
-        known = asyncio.run(_known_erasures(url))
-        if known is None and not sure:
-            raise Refused(
-                "customers who were erased after this backup would come back: pass --erasures FILE with the list of "
-                "`stoa erasures export`, or --no-erasures if nobody was erased",
-                WRONG_USAGE,
-            )
-        lists = [*given, *([known] if known else [])]
+        lists = asyncio.run(_to_repeat(url, given, sure=sure))
         return _with_progress(lambda: _restore(url, settings, file, lists, replace=replace), "Restoring", quiet=quiet)
 
 
-async def _known_erasures(url: str) -> ErasureList | None:
-    """The erasures in the database that is about to be replaced; None if it has no stores."""
+async def _to_repeat(url: str, given: list[ErasureList], *, sure: bool) -> list[ErasureList]:
     db = await connect(url, statement_timeout_ms=0, timeout_s=10)
     try:
-        return await collect(db) if await has_stores(db) else None
+        return await erasures_to_repeat(db, given, sure=sure)
     finally:
         await db.close()
 
@@ -370,10 +363,10 @@ async def _restore(
     replace: bool,
     server: Server | None = None,
 ) -> Restored:
-    manifest = await restore(url, settings, file, replace=replace, server=server)
+    manifest = await restore(url, settings, file, replace=replace, server=server, erasures=lists)
     db = Database(url, size=1, statement_timeout_ms=0)
     try:
-        erased = await replay(db, lists, new_id("req"))
+        erased = await repeat(db, new_id("req"))
         found = await invariants.check(db, secret_key(settings))
     finally:
         await db.close()

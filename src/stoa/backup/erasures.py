@@ -12,13 +12,16 @@ from stoa.backup.archive import BackupRefused
 from stoa.customers.erasure import identify
 from stoa.db.fan_out import FanOut, in_order
 from stoa.db.pool import Database
-from stoa.db.query import Executor, Query
+from stoa.db.query import Command, Executor, Query
+from stoa.db.service_facts import FACT
 from stoa.events.outbox import Cause
 from stoa.store_data import customer_erasure
 
 FORMAT = 1
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+TO_REPEAT = "erasures_to_repeat"  # the fact by which a database whose restore has not ended knows them
 _EVERY_STORE = "the list contains the erasures of every store"
+_FORGET = Command("DELETE FROM service_facts WHERE name = $1", unbound=_EVERY_STORE)
 
 
 class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +100,19 @@ async def collect(db: Executor, since: datetime = BEGINNING) -> ErasureList:
         for store, found in groupby(rows, lambda row: (row.store_id, row.handle, row.created_at))
     ]
     return ErasureList(FORMAT, datetime.now(UTC), since, stores)
+
+
+async def not_repeated(db: Executor) -> list[ErasureList]:
+    """The erasures that a restore of this database had to repeat, and has not yet."""
+    noted = await FACT.maybe(db, TO_REPEAT)
+    return [] if noted is None else msgspec.json.decode(noted, type=list[ErasureList])
+
+
+async def repeat(db: Database, request_id: str) -> Replayed:
+    """Repeat the erasures after a restore, and then forget the list."""
+    done = await replay(db, await not_repeated(db), request_id)
+    await _FORGET.run(db, TO_REPEAT)
+    return done
 
 
 def to_bytes(erasures: ErasureList) -> bytes:

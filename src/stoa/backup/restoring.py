@@ -1,13 +1,19 @@
 """Restores a backup in one transaction, and counts the rows before it commits."""
 
 import asyncio
+import base64
 import os
 import re
+import zipfile
 from asyncio.subprocess import Process
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
+from stoa.backup.erasures import TO_REPEAT, ErasureList, collect, not_repeated
 from stoa.backup.programs import CHUNK, Server, check_exit, server_of, start_reading, start_script
 from stoa.db import migrate
 from stoa.db.connection import connect
@@ -36,16 +42,26 @@ _ROWS_FOLLOW = re.compile(rb"COPY .+ FROM stdin;\n")
 _BEGIN = b"BEGIN;\nSET LOCAL lock_timeout = '10s';\nSET LOCAL client_min_messages = 'error';\nDROP SCHEMA IF EXISTS public CASCADE;\n"
 
 
-async def restore(url: str, settings: Settings, file: Path, *, replace: bool, server: Server | None = None) -> Manifest:
+class ErasuresUnknown(BackupRefused):
+    """Nobody knows who was erased since the backup."""
+
+
+async def restore(
+    url: str,
+    settings: Settings,
+    file: Path,
+    *,
+    replace: bool,
+    server: Server | None = None,
+    erasures: Sequence[ErasureList] = (),
+) -> Manifest:
     """Replace the database by a backup and migrate it to this release's schema; returns the manifest. `server` chooses the
-    programs; a drill names the one to which a restore would connect."""
+    programs; a drill names the one to which a restore would connect. The `erasures` are noted with the rows, so that they can be
+    repeated after an interruption, too."""
     with opened(file) as (archive, manifest):
-        _check_schema(manifest)
-        key = archive.read(KEY).decode() if KEY in archive.namelist() else None
-        _check_key(settings, manifest, key)
-        await _check_target(url, replace=replace)
+        key = await check(url, settings, archive, manifest, replace=replace)
         with archive.open(DUMP) as dump:
-            await _load(url, server or await server_of(url), dump, manifest)
+            await _load(url, server or await server_of(url), dump, _major(manifest.server), _end(manifest, erasures))
         if key is not None and not settings.secret_key:
             _write_key(settings.data_dir / KEY, key)
     await migrate.migrate(url)
@@ -53,6 +69,17 @@ async def restore(url: str, settings: Settings, file: Path, *, replace: bool, se
     await db.execute("ANALYZE")
     await db.close()
     return manifest
+
+
+async def check(
+    url: str, settings: Settings, archive: zipfile.ZipFile, manifest: Manifest, *, replace: bool
+) -> str | None:
+    """Refuse what cannot be restored, before anything is changed; returns the key in the backup."""
+    _check_schema(manifest)
+    key = archive.read(KEY).decode() if KEY in archive.namelist() else None
+    _check_key(settings, manifest, key)
+    await _check_target(url, replace=replace)
+    return key
 
 
 def _check_schema(manifest: Manifest) -> None:
@@ -86,6 +113,22 @@ async def has_stores(db: Executor) -> bool:
     return await HAS_SCHEMA.one(db) and await ANY_STORE.one(db)
 
 
+async def erasures_to_repeat(
+    db: Executor, given: list[ErasureList], *, sure: bool, holds_stores: Query[bool] = ANY_STORE
+) -> list[ErasureList]:
+    """The given lists, what the database knows that is about to be replaced, and what a restore of it has not repeated yet."""
+    has_schema = await HAS_SCHEMA.one(db)
+    left = await not_repeated(db) if has_schema else []
+    if left or (has_schema and await holds_stores.one(db)):
+        return [*given, *left, await collect(db)]
+    if given or sure:
+        return given
+    raise ErasuresUnknown(
+        "customers who were erased after this backup would come back: pass --erasures FILE with the list of "
+        "`stoa erasures export`, or --no-erasures if nobody was erased"
+    )
+
+
 async def _check_target(url: str, *, replace: bool) -> None:
     db = await connect(url, timeout_s=10, session=True)
     try:
@@ -99,13 +142,13 @@ async def _check_target(url: str, *, replace: bool) -> None:
         raise BackupRefused("the database already contains stores: pass --replace to replace them with the backup")
 
 
-async def _load(url: str, server: Server, dump: IO[bytes], manifest: Manifest) -> None:
+async def _load(url: str, server: Server, dump: IO[bytes], major: int, end: bytes) -> None:
     """Stream the dump through pg_restore into psql as one transaction, which commits only after the last statement."""
     started: list[Process] = []
     try:
-        started.append(reader := await start_reading(_major(manifest.server), _PG_RESTORE))
+        started.append(reader := await start_reading(major, _PG_RESTORE))
         started.append(writer := await start_script(url, server, _PSQL))
-        errors = await _pump(reader, writer, dump, _count_and_commit(manifest))
+        errors = await _pump(reader, writer, dump, end)
     except BaseException:
         for process in started:
             if process.returncode is None:
@@ -176,13 +219,22 @@ async def _feed(reader: Process, dump: IO[bytes]) -> None:
         return  # pg_restore has exited and reports why
 
 
-def _count_and_commit(manifest: Manifest) -> bytes:
+def _end(manifest: Manifest, erasures: Sequence[ErasureList]) -> bytes:
     """The end of the transaction: it commits only if each table has as many rows as the manifest says."""
     checks = "".join(
         f"IF (SELECT count(*) FROM public.\"{name}\") <> {int(count)} THEN RAISE EXCEPTION '{name} is not complete'; END IF;\n"
         for name, count in manifest.tables.items()
     )
-    return f"\n;DO $check$ BEGIN\n{checks}END $check$;\nCOMMIT;\n".encode()
+    return f"\n;DO $check$ BEGIN\n{checks}END $check$;\n{_note(erasures)}COMMIT;\n".encode()
+
+
+def _note(erasures: Sequence[ErasureList]) -> str:
+    """Note the erasures beside those that the backup has to repeat, if it was taken before its own restore had ended."""
+    if not erasures:
+        return ""
+    noted = base64.b64encode(msgspec.json.encode(erasures)).decode()
+    return f"""INSERT INTO public.service_facts AS f (name, value) VALUES ('{TO_REPEAT}', convert_from(decode('{noted}', 'base64'), 'UTF8'))
+        ON CONFLICT (name) DO UPDATE SET value = (f.value::jsonb || excluded.value::jsonb)::text;\n"""
 
 
 def _write_key(file: Path, key: str) -> None:
