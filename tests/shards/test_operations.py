@@ -20,11 +20,17 @@ from stoa.access.operator import Operator, known_store
 from stoa.background import store_receivers
 from stoa.backup.archive import opened
 from stoa.cli import cli
+from stoa.customers.erasure import identify
 from stoa.db.pool import Database
 from stoa.db.shard_outbox import receive_for_stores
 from stoa.db.shards import Shards
+from stoa.events.outbox import Cause
 from stoa.operations.measuring import measure, measure_forever
 from stoa.settings import Settings, secret_key
+from stoa.shards import global_tables, membership, subscriptions
+from stoa.shards.global_tables import PUBLICATION
+from stoa.shards.registry import ShardRefused, session
+from stoa.store_data import customer_erasure
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -214,6 +220,76 @@ async def test_one_shard_is_restored_while_the_others_stay(apart: Fleet, tmp_pat
     async with asyncio.timeout(PATIENCE_S):
         while not await apart.one("east", renamed, kept.store_id):
             await asyncio.sleep(0.02)
+
+
+async def status_of(fleet: Fleet, name: str) -> membership.ShardStatus:
+    async with fleet.operator() as by:
+        return next(each for each in await membership.statuses(by) if each.name == name)
+
+
+async def test_a_restore_that_is_refused_leaves_the_shard_connected(apart: Fleet, tmp_path: Path) -> None:
+    file = tmp_path / "east.backup"
+    await stoa(apart, "backup", str(file), "--shard", "east")
+    async with apart.connection("east"):  # as a service has
+        _, told = await stoa(apart, "shard", "restore", "east", str(file), "--replace", code=1)
+    assert "a running Stoa has 1 open connections" in told
+    assert (await status_of(apart, "east")).problem == ""
+
+
+async def test_a_lost_shard_is_restored_into_an_empty_database(apart: Fleet, tmp_path: Path) -> None:
+    shop = await apart.open_shop()
+    await apart.move(shop, "east")
+    file, url = tmp_path / "east.backup", apart.shards["east"].url
+    await stoa(apart, "backup", str(file), "--shard", "east")
+    saved = await apart.contents("east", shop)
+    async with session(url) as db:
+        await subscriptions.unsubscribe(db, PUBLICATION)
+    name = await apart.one("east", "SELECT current_database()")
+    async with apart.connection("") as directory:
+        await directory.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        await directory.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+    words = ("shard", "restore", "east", str(file), "--replace")
+    _, told = await stoa(apart, *words, code=2)
+    assert "pass --erasures FILE" in told
+    done, _ = await stoa(apart, *words, "--no-erasures")
+    assert shop.store.handle not in (*done["left_out"], *done["missing"])
+    assert await apart.contents("east", shop) == saved
+    assert (await status_of(apart, "east")).problem == ""
+
+
+async def erase(fleet: Fleet, shard: str, store_id: int) -> int:
+    """Erase the first customer of a store; returns the id."""
+    database = Database(fleet.shards[shard].url, size=1, name=FENCING)
+    [[customer_id]] = await database.fetch("SELECT min(id) FROM customers WHERE store_id = $1", store_id)
+    async with database.transaction(store_id) as db:
+        locked = await customer_erasure.lock(db, store_id, customer_id)
+        assert locked is not None
+        person = await identify(db, store_id, customer_id, locked.head, Cause(None, "req_tests"))
+        await customer_erasure.erase(db, person)
+    await database.close()
+    return customer_id
+
+
+async def test_an_interrupted_restore_of_a_shard_repeats_the_erasures_when_it_runs_again(
+    apart: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ShardRefused("the copy failed")
+
+    shop = await apart.open_shop()
+    await apart.move(shop, "west")
+    file = tmp_path / "west.backup"
+    await stoa(apart, "backup", str(file), "--shard", "west")
+    erased = await erase(apart, "west", shop.store_id)
+    words = ("shard", "restore", "west", str(file), "--replace")
+    with monkeypatch.context() as patched:
+        patched.setattr(global_tables, "replicate", fail)
+        await stoa(apart, *words, code=1)
+    deleted = "SELECT deleted_at IS NOT NULL FROM customers WHERE store_id = $1 AND id = $2"
+    assert not await apart.one("west", deleted, shop.store_id, erased)
+    done, _ = await stoa(apart, *words)
+    assert done["erased"] == 1
+    assert await apart.one("west", deleted, shop.store_id, erased)
 
 
 @pytest.mark.long

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from stoa.access.console import Console, Refused, print_one, print_rows, progress
+from stoa.access.console import WRONG_USAGE, Console, Refused, print_one, print_rows, progress
 from stoa.access.contract import AccessRefused
 from stoa.access.operator import Operator
 from stoa.access.options import json_option
 from stoa.backup.archive import BackupRefused
+from stoa.backup.erasure_commands import read_list
+from stoa.backup.restoring import ErasuresUnknown
 from stoa.cluster.distribution import Step
 from stoa.shards import membership, moving, registry
 from stoa.shards.balance import STORES, Placed, PlannedMove, StoreLoad, loads_of, plan_balance, plan_drain, weigh
@@ -309,20 +311,40 @@ def _copying(*, as_json: bool) -> Generator[Progress]:
 @click.option(
     "--replace", is_flag=True, required=True, help="Confirm that the backup replaces the stores of the shard."
 )
+@click.option(
+    "--erasures",
+    type=click.Path(path_type=Path),
+    help="Erase the customers in this list of `stoa erasures export` again.",
+)
+@click.option("--no-erasures", is_flag=True, help="Confirm that nobody was erased since the backup.")
 @json_option
 @click.pass_obj
-def restore_one_shard(console: Console, name: str, file: Path, *, replace: bool, as_json: bool) -> None:
+def restore_one_shard(
+    console: Console,
+    name: str,
+    file: Path,
+    erasures: Path | None,
+    *,
+    replace: bool,
+    no_erasures: bool,
+    as_json: bool,
+) -> None:
     """Replace the stores of a shard by those in FILE, a backup of this shard; stop the service first.
 
-    Apps, tokens and where each store is stay as the directory has them. Erasures that the shard knows are repeated.
+    Apps, tokens and where each store is stay as the directory has them. Erasures that the shard knows are repeated; if its
+    database is lost, pass the list of `stoa erasures export`, or --no-erasures.
 
     \b
-    Example:
+    Examples:
       stoa shard restore east stoa-2026-11-15/east.backup --replace
+      stoa shard restore east stoa-2026-11-15/east.backup --replace --erasures erasures.json
     """
     with _copying(as_json=as_json) as shown:
         try:
-            done = console.run(lambda by: restore_shard(by, name, file, shown))
+            given = [read_list(erasures)] if erasures else []
+            done = console.run(lambda by: restore_shard(by, name, file, given, shown, sure=no_erasures))
+        except ErasuresUnknown as refusal:
+            raise Refused(str(refusal), WRONG_USAGE) from refusal
         except BackupRefused as refusal:
             raise Refused(str(refusal)) from refusal
     print_one(done, as_json=as_json)

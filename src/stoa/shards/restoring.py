@@ -6,8 +6,8 @@ import msgspec
 
 from stoa.access.operator import Operator
 from stoa.backup.archive import opened
-from stoa.backup.erasures import collect, replay
-from stoa.backup.restoring import restore
+from stoa.backup.erasures import ErasureList, repeat
+from stoa.backup.restoring import check, erasures_to_repeat, restore
 from stoa.db.pool import Database
 from stoa.db.query import Query
 from stoa.ids import new_id
@@ -31,6 +31,7 @@ class Place(msgspec.Struct):
 
 # The stores that the directory has in this shard, and those of which the backup has rows.
 _PLACES = Query(Place, "SELECT id, handle, shard FROM stores ORDER BY handle", unbound=_SERVICE)
+_HOLDS_STORES = Query(bool, "SELECT EXISTS (SELECT FROM audit_entries)", unbound=_SERVICE, over="shard")
 _HELD = Query(int, "SELECT DISTINCT store_id FROM audit_entries", unbound=_SERVICE, over="shard")
 
 
@@ -46,15 +47,26 @@ class RestoredShard(msgspec.Struct):
     unknown_stores: list[str]  # of erasures
 
 
-async def restore_shard(by: Operator, name: str, file: Path, progress: Progress = no_progress) -> RestoredShard:
-    """Replace a shard by its backup while no service runs. After a failure, run it again."""
+async def restore_shard(
+    by: Operator,
+    name: str,
+    file: Path,
+    erasures: list[ErasureList],
+    progress: Progress = no_progress,
+    *,
+    sure: bool = False,
+) -> RestoredShard:
+    """Replace a shard by its backup while no service runs. After a failure, run it again.
+
+    If its database is new, it knows no erasures: they are given, or the operator is sure that there are none.
+    """
     shard = await _check(by, name, file)
     async with session(shard.url) as db:
-        known = await collect(db)
+        to_repeat = await erasures_to_repeat(db, erasures, sure=sure, holds_stores=_HOLDS_STORES)
         await subscriptions.unsubscribe(db, PUBLICATION)
     async with session(directory_of(by).url) as directory:
         await global_tables.stop(directory, name)
-    manifest = await restore(shard.url, by.settings, file, replace=True)
+    manifest = await restore(shard.url, by.settings, file, replace=True, erasures=to_repeat)
     async with session(directory_of(by).url) as directory, session(shard.url) as db:
         # The directory says what is true of apps, tokens and stores, and where each store is.
         async with transaction(db):
@@ -71,7 +83,7 @@ async def restore_shard(by: Operator, name: str, file: Path, progress: Progress 
     here = [place for place in places if place.shard == name]
     pool = Database(shard.url, size=1, statement_timeout_ms=0)
     try:
-        erased = await replay(pool, [known], new_id("req"))
+        erased = await repeat(pool, new_id("req"))
     finally:
         await pool.close()
     async with by.db.transaction() as written:
@@ -90,13 +102,15 @@ async def restore_shard(by: Operator, name: str, file: Path, progress: Progress 
 
 
 async def _check(by: Operator, name: str, file: Path) -> Shard:
-    """Refuse a backup of another database, and a role that cannot replace the copies of global tables."""
+    """Refuse what would fail later, when the shard is disconnected already: a backup that cannot be restored, or a role that
+    cannot replace the copies of global tables."""
     shard = registry.find(name, await shards_of(by.db, by.key), "")
     if not shard.name:
         raise ShardRefused("the directory is restored by `stoa restore`")
-    with opened(file) as (_, manifest):
+    with opened(file) as (archive, manifest):
         if manifest.shard != name:
             raise ShardRefused(f"this is the backup of {manifest.shard or registry.DIRECTORY}, not of {name}")
+        await check(shard.url, by.settings, archive, manifest, replace=True)
     async with session(shard.url) as db:
         if not await _IS_SUPERUSER.one(db):
             raise ShardRefused(f"the role of {name} must be a superuser to replace the copies of global tables")
