@@ -209,6 +209,7 @@ class Sampler:
         self._gauges = gauges or {}
         self._unsent = unsent
         self._lag = telemetry.LOOP_LAG.labels(process)
+        self._copies: set[str] = set()  # the shards whose age is published
         self._published: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     async def run(self) -> None:
@@ -232,6 +233,9 @@ class Sampler:
                 if shard != DIRECTORY:
                     self._sample_pool("requests", shard, pool)
                     telemetry.SHARD_COPY_AGE.labels(shard).set(self._shards.age(shard))
+            for shard in self._copies - set(self._shards.copies):
+                telemetry.SHARD_COPY_AGE.labels(shard).set(math.nan)  # with which no alert fires
+            self._copies = set(self._shards.copies)
         if self._replica is not None:
             for server, count in self._replica.reads.items():
                 telemetry.READS.labels(server).inc(self._since("replica", f"reads {server}", count))
