@@ -16,7 +16,7 @@ from stoa.access import stores
 from stoa.access.console import all_shards
 from stoa.access.contract import HandleTaken, NoShardForStores
 from stoa.access.encryption import Cipher
-from stoa.access.operator import Operator, known_store
+from stoa.access.operator import Operator, find_store, known_store
 from stoa.background import store_receivers
 from stoa.backup.archive import opened
 from stoa.cli import cli
@@ -25,12 +25,17 @@ from stoa.db.pool import Database
 from stoa.db.shard_outbox import receive_for_stores
 from stoa.db.shards import Shards
 from stoa.events.outbox import Cause
-from stoa.operations.measuring import measure, measure_forever
+from stoa.operations.measuring import Sampler, measure, measure_forever
+from stoa.rest import list_reader
+from stoa.rest.list_reader import ListReader
+from stoa.rest.lists import Page
 from stoa.settings import Settings, secret_key
 from stoa.shards import global_tables, membership, subscriptions
 from stoa.shards.global_tables import PUBLICATION
 from stoa.shards.registry import ShardRefused, session
-from stoa.store_data import customer_erasure
+from stoa.store_data import customer_erasure, list_exports
+from stoa.store_data.export import export_store
+from stoa.store_data.held_store import StoreMoved
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -187,6 +192,20 @@ async def test_nothing_is_known_of_a_shard_that_was_removed(apart: Fleet, monkey
     assert math.isnan(sample("stoa_webhook_workers", "east") or 0)
 
 
+async def test_the_copies_of_a_shard_that_was_removed_have_no_age(apart: Fleet) -> None:
+    directory = Database(apart.directory.url, name=FENCING)
+    shards = Shards(directory, lambda _number, _sealed: apart.shards["west"].url)
+    sampler = Sampler("tests", {}, shards=shards)
+    await shards.look()
+    await sampler.sample()
+    assert sample("stoa_shard_copy_age_seconds", "west") == math.inf
+    await shards.close()
+    shards._databases.clear()  # pyright: ignore[reportPrivateUsage]
+    await sampler.sample()
+    assert math.isnan(sample("stoa_shard_copy_age_seconds", "west") or 0)
+    await directory.close()
+
+
 async def test_one_shard_is_restored_while_the_others_stay(apart: Fleet, tmp_path: Path) -> None:
     kept, moved, lost = [await apart.open_shop() for _ in range(3)]
     await apart.move(kept, "east")
@@ -290,6 +309,37 @@ async def test_an_interrupted_restore_of_a_shard_repeats_the_erasures_when_it_ru
     done, _ = await stoa(apart, *words)
     assert done["erased"] == 1
     assert await apart.one("west", deleted, shop.store_id, erased)
+
+
+async def test_an_export_of_a_store_that_moves_meanwhile_fails(apart: Fleet) -> None:
+    shop = await apart.open_shop()
+    await apart.move(shop, "east")
+    database = Database(apart.shards["east"].url, size=1, name=FENCING)
+    exporting = export_store(database, await find_store(database, shop.store.handle), apart.settings)
+    assert b'"type":"store"' in await anext(exporting)
+    await apart.move(shop, "", "east")
+    with pytest.raises(StoreMoved):
+        _ = [lines async for lines in exporting]
+    await database.close()
+
+
+async def test_an_export_of_a_list_whose_store_moves_meanwhile_leaves_no_file(
+    apart: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = await apart.open_shop()
+    await apart.move(shop, "east")
+    read_on = list_exports._patiently  # pyright: ignore[reportPrivateUsage]
+
+    async def move_first(reader: ListReader) -> Page[Any]:
+        await apart.move(shop, "", "east")
+        return await read_on(reader)
+
+    monkeypatch.setattr(list_exports, "_patiently", move_first)
+    monkeypatch.setattr(list_reader, "FIRST_ROWS", 1)
+    words = ("export", "variants", "--store", shop.store.handle, "-o", str(tmp_path / "variants.ndjson"))
+    _, told = await stoa(apart, *words, code=1)
+    assert "has moved to another shard meanwhile" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long

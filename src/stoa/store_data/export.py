@@ -18,6 +18,7 @@ from stoa.orders import queries as order_queries
 from stoa.products import queries as product_queries
 from stoa.products.collection_changes import collections_of
 from stoa.settings import Settings
+from stoa.store_data.held_store import HeldStore
 
 MEDIA, _BATCH = "application/x-ndjson", 500
 
@@ -50,7 +51,8 @@ async def record_export(by: Operator, exported: StoreRow) -> None:
 
 
 async def export_store(db: Executor, exported: StoreRow, settings: Settings) -> AsyncGenerator[bytes]:
-    """Yield the lines of an export in batches; each line has a `type` and its `data`."""
+    """Yield the lines of an export in batches; each line has a `type` and its `data`. Fails if the store moves meanwhile."""
+    db = HeldStore(db, exported.id)
     yield _line("store", msgspec.json.encode(exported))
     yield b"".join(_line("collection", msgspec.json.encode(each)) for each in await collections_of(db, exported.id))
     for kind, query in _KINDS:

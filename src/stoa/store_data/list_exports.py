@@ -30,6 +30,7 @@ from stoa.rest.headers import CSV, NDJSON
 from stoa.rest.list_reader import ListReader
 from stoa.rest.lists import Page, read_list
 from stoa.rest.problems import Refusal
+from stoa.store_data.held_store import HeldStore
 
 PATIENCE_S, LOOK_EVERY_S = 300.0, 0.5  # for a database that restarts
 _ENDPOINTS = {
@@ -172,7 +173,7 @@ async def _export(
     store = await STORE_BY_ID.one(by.db, found.id)
     try:
         query = read_list(endpoint.lists, urlencode(parameters).encode(), store, endpoint.path)
-        call = Call(by.db, store, _OPERATOR, by.request_id, "")
+        call = Call(HeldStore(by.db, store.id), store, _OPERATOR, by.request_id, "")
         call.accepted, call.fields = media, query.fields
         reader = ListReader(endpoint, call, {"query": query})
         first = await reader.read()
