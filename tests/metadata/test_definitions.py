@@ -119,9 +119,11 @@ async def test_private_values_of_another_app_do_not_count(shop: Shop) -> None:
     await app_defines(shop, {"resource": "customer", "key": "tier", "type": "integer"})
 
 
-async def test_a_check_ends_in_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [1, 2_000])
+async def test_a_check_ends_in_time(shop: Shop, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Also if it needs only one statement for each store, because there can be many stores."""
     await shop.add(SHIRT, {**MUG, "sku": "M"})
-    monkeypatch.setattr(stored_values, "_ROWS", 1)
+    monkeypatch.setattr(stored_values, "_ROWS", rows)
     with pytest.raises(CheckTooLong, match=r"checked in 0 seconds.*--seconds"):
         await definitions.define(shop.operator, shop.store.handle, read_definition(WARRANTY, of_app=False), seconds=0)
     assert await definitions_of_store(shop.db, shop.store_id) == []

@@ -110,6 +110,8 @@ async def check_stored(
     for store in stores:
         db, after, readable = await database_of(store.id), 0, expanded(store.scopes)
         while True:
+            if monotonic() > deadline:
+                raise CheckTooLong(definition, allowed or seconds)
             rows = await VALUES[definition.resource].all(db, store.id, after, _ROWS, definition.key, *of_owner)
             for row in rows:
                 faults = definition.faults(_value.decode(row.value), "") if row.value is not None else []
@@ -119,7 +121,5 @@ async def check_stored(
             if len(rows) < _ROWS:
                 break
             after = rows[-1].id
-            if monotonic() > deadline:
-                raise CheckTooLong(definition, allowed or seconds)
     if count:
         raise ViolatedDefinition(definition, count, examples)
