@@ -4,14 +4,18 @@ import asyncio
 from functools import partial
 
 import pytest
-from tests.support.fleet import Fleet
+from tests.support.databases import PATIENCE_S
+from tests.support.fleet import FENCING, Fleet
 from tests.support.sharded import eventually
 from tests.support.shops import Shop
 
 from stoa.cluster.distribution import Step
+from stoa.db.directory_outbox import collect
+from stoa.db.pool import Database
 from stoa.shards import moving
 from stoa.shards.registry import ShardRefused, session
 from stoa.shards.requirements import target_faults
+from stoa.store_data.store_erasure import ERASED, erase_due_store, receive_erasure
 
 pytestmark = pytest.mark.timeout(300)
 BEFORE_THE_SWITCH = (
@@ -54,6 +58,51 @@ async def leftovers(fleet: Fleet) -> dict[str, object]:
         for kind, sql in counts.items()
         if (count := await fleet.one(shard, sql))
     }
+
+
+async def let_erase(fleet: Fleet, shard: str) -> None:
+    """Run the maintenance of a shard until the rows of due stores are deleted, and then bring its messages to the directory."""
+    there, directory = (Database(fleet.shards[name].url, size=1, name=FENCING) for name in (shard, ""))
+    try:
+        for _ in range(3):
+            async with there.transaction() as db:
+                await erase_due_store(db, "req_tests")
+        if shard:
+            await collect(there, directory, {ERASED: receive_erasure})
+    finally:
+        await there.close()
+        await directory.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "step"), [("east", "west", "opened"), ("east", "west", "copied"), ("", "east", "copied")]
+)
+async def test_a_store_that_is_due_is_erased_when_its_move_has_ended(
+    fleet: Fleet, source: str, target: str, step: str
+) -> None:
+    shop = await fleet.open_shop()
+    if source:
+        await fleet.move(shop, source)
+    with pytest.raises(Killed):
+        await moving.move(fleet.ask(shop, target, source), killer(step))
+    holder = target if step == "opened" else source
+    async with fleet.connection("") as directory:
+        await directory.fetch(
+            "INSERT INTO store_closures (store_id, suspended, erase_at) VALUES ($1, false, now())", shop.store_id
+        )
+    async with asyncio.timeout(PATIENCE_S):
+        for shard in fleet.shards:
+            while not await fleet.one(shard, "SELECT count(*) FROM store_closures WHERE store_id = $1", shop.store_id):
+                await asyncio.sleep(0.02)
+    known = "SELECT count(*) FROM stores WHERE id = $1"
+    await let_erase(fleet, holder)
+    assert await fleet.one("", known, shop.store_id) == 1
+    await fleet.move(shop, target, source)
+    assert await leftovers(fleet) == {}
+    await let_erase(fleet, target)
+    assert await fleet.one("", known, shop.store_id) == 0
+    for shard in fleet.shards:
+        assert not any(count for count, _ in (await fleet.contents(shard, shop)).values())
 
 
 async def test_the_steps_of_a_move_are_known(fleet: Fleet) -> None:

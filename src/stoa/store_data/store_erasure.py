@@ -105,9 +105,11 @@ _CHORE = "maintenance covers all stores"
 DUE = Query(
     DueStore,
     """SELECT s.id, s.handle FROM store_closures c JOIN stores s ON s.id = c.store_id
-        WHERE c.erase_at <= now() AND store_is_here(s.id) ORDER BY c.erase_at, s.id LIMIT 1""",
+        WHERE c.erase_at <= now() AND store_is_here(s.id) ORDER BY c.erase_at, s.id LIMIT 10""",
     unbound=_CHORE,
 )
+# The mover knows the rest of the store by these rows. They are in the directory.
+_MOVES = Query(bool, "SELECT EXISTS (SELECT FROM store_moves WHERE store_id = $1 AND ended_at IS NULL)")
 DELETE_STORE = Command("DELETE FROM stores WHERE id = $1", unbound=_CHORE)
 
 
@@ -122,22 +124,27 @@ async def delete_rows(db: Executor, store_id: int, most: int, steps: tuple[Step,
 
 
 async def erase_due_store(db: Executor, request_id: str, most: int = BATCH) -> None:
-    """Delete a batch of the store that is due; when nothing is left, delete the store itself, which is in the directory."""
-    store = await DUE.maybe(db)
-    if store is None:
-        return
-    in_shard = await own_shard(db)
-    if await delete_rows(db, store.id, most, IN_SHARD if in_shard else STEPS):
-        return
-    if not in_shard:
-        await _delete_store(db, store, request_id)
-    elif not await WAITING.one(db, ERASED):
-        await send(db, ERASED, store)
+    """Delete a batch of a store that is due; when nothing is left, delete the store itself, which is in the directory. One whose
+    move has not ended waits for it, and the others do not wait for that one."""
+    due = await DUE.all(db)
+    in_shard, waiting = await own_shard(db), await WAITING.one(db, ERASED)
+    for store in due:
+        if not in_shard and await _MOVES.one(db, store.id):
+            continue
+        if await delete_rows(db, store.id, most, IN_SHARD if in_shard else STEPS):
+            return
+        if not in_shard:
+            await _delete_store(db, store, request_id)
+        elif not waiting:
+            await send(db, ERASED, store)
 
 
 async def receive_erasure(db: Executor, content: bytes) -> None:
-    """Delete a store whose rows its shard has deleted."""
+    """Delete a store whose rows its shard has deleted. While its move has not ended, the former shard has rows, too: the message is
+    dropped, and the shard sends it again."""
     store = msgspec.json.decode(content, type=DueStore)
+    if await _MOVES.one(db, store.id):
+        return
     while await delete_rows(db, store.id, BATCH):
         pass
     await _delete_store(db, store, new_id("req"))
