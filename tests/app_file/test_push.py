@@ -58,6 +58,13 @@ async def audited(ci: Pushing) -> list[tuple[str, str]]:
     return [(each.action, each.actor) for each in entries if each.subject == subject]
 
 
+async def test_a_file_whose_parsing_would_take_seconds_is_refused(ci: Pushing) -> None:
+    refused = await ci.put(FILE + "[a" + ".a" * 15_000 + "]\n")
+    assert refused.status_code == 422, refused.text
+    [fault] = refused.json()["errors"]
+    assert (fault["code"], fault["meta"]["line"]) == ("too_long", FILE.count("\n") + 1), fault
+
+
 async def test_a_push_applies_the_whole_file_once(ci: Pushing, db: Database) -> None:
     compared = await ci.pushed(FILE, dry_run="true")
     assert not compared["applied"]

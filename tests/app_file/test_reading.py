@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoa.app_file.contract import MOST_BYTES, AppFile
-from stoa.app_file.lines import line_of, lines_of
+from stoa.app_file.lines import line_of, line_of_long_key, lines_of
 from stoa.app_file.reading import read_file
 from stoa.app_file.writing import write_file
 from stoa.rest.problems import ValidationFailed
@@ -140,6 +140,28 @@ def test_lines_are_found_beside_texts_of_several_lines() -> None:
     assert line_of(lines, "/nothing") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a" + ".a" * 16_000 + " = 1", 1),
+        ("# a comment\n[" + "a . " * 20 + "a]", 2),
+        ('\n[["a"' + ".'b\"'" * 20 + "]]", 2),
+        ("a = [{" + "a." * 20 + "a = 1}]", 1),
+        ('a = ["""b"""", {' + "a." * 20 + 'a = 1, b = ""}]', 1),
+        ("a = '''\n# '''\n" + "a." * 20 + "a = 1", 3),
+    ],
+)
+def test_a_key_with_very_many_parts_is_refused_before_it_is_parsed(text: str, line: int) -> None:
+    assert faults(text) == [(line, "", "has a key with more than 20 parts")]
+
+
+def test_only_keys_are_limited_to_a_number_of_parts() -> None:
+    dots = "a." * 30 + "a"
+    texts = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = ["""\n{dots} \\"""", \'\'\'\n{dots}\'\'\', 1.5]\n'
+    assert line_of_long_key(texts + ".".join("a" * 20) + " = 1") is None
+
+
 def test_a_long_line_without_a_value_is_read_in_one_pass() -> None:
     assert lines_of("a" * 30_000) == {}
+    assert lines_of('["' + " \t" * 15_000 + "]") != {}
     assert lines_of("a." * 15_000 + "a = 1")["/a"] == 1

@@ -5,9 +5,19 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-_PART = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _TABLE = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?\Z")
 _MULTILINE = ('"""', "'''")
+MOST_PARTS = 20  # of a key; a sensible file has four
+_NAME = r"""(?:"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|[A-Za-z0-9_-]+)"""
+_PART, _NAMES = re.compile(rf"\s*{_NAME}\s*"), re.compile(_NAME)
+# A comment, a text of several lines, or the parts of a key; a value looks like a key.
+_TOKEN = re.compile(
+    r"#[^\n]*"
+    r'|"""(?:[^\\]|\\.)*?(?:"{3,5}|\Z)'
+    r"|'''.*?(?:'{3,5}|\Z)"
+    rf"|({_NAME}(?:[ \t]*\.[ \t]*{_NAME})*)",
+    re.DOTALL,
+)
 
 
 def lines_of(text: str) -> dict[str, int]:
@@ -34,6 +44,17 @@ def lines_of(text: str) -> dict[str, int]:
                 path = f"{path}/{part}"
                 found.setdefault(path, number)
     return found
+
+
+def line_of_long_key(text: str) -> int | None:
+    """The line of the first key with more than `MOST_PARTS` parts; None if there is none.
+
+    The time in which Python parses such a key, and each key below such a table, grows with the square of the parts.
+    """
+    for token in _TOKEN.finditer(text):
+        if token[1] and len(_NAMES.findall(token[1])) > MOST_PARTS:
+            return text.count("\n", 0, token.start()) + 1
+    return None
 
 
 def line_of(lines: Mapping[str, int], pointer: str) -> int | None:
@@ -72,12 +93,13 @@ def _inside(table: str, counts: Mapping[str, int]) -> str:
 
 def _parts(key: str) -> list[str]:
     """The parts of a dotted key, as parts of a pointer."""
-    names = [_unquoted(basic) if basic else literal or bare for basic, literal, bare in _PART.findall(key)]
-    return [name.replace("~", "~0").replace("/", "~1") for name in names]
+    return [_unquoted(name).replace("~", "~0").replace("/", "~1") for name in _NAMES.findall(key)]
 
 
-def _unquoted(basic: str) -> str:
+def _unquoted(name: str) -> str:
+    if name[0] not in ('"', "'"):
+        return name
     try:
-        return msgspec.json.decode(f'"{basic}"', type=str)
+        return msgspec.json.decode(name, type=str) if name[0] == '"' else name[1:-1]
     except msgspec.DecodeError:
-        return basic
+        return name[1:-1]

@@ -14,7 +14,7 @@ from stoa.access.operator import check_name
 from stoa.access.public_keys import read_key
 from stoa.accounts.rules import is_web_url
 from stoa.app_file.contract import MOST_BYTES, AppFile
-from stoa.app_file.lines import line_of, lines_of
+from stoa.app_file.lines import MOST_PARTS, line_of, line_of_long_key, lines_of
 from stoa.rest.body import convert
 from stoa.rest.checks import validation_failed
 from stoa.rest.problems import Fault, ValidationFailed, did_you_mean, printable
@@ -43,7 +43,7 @@ def read_file(text: str, *, webhook_allow: str | None = None) -> AppFile:
 
 def with_lines(text: str, refusal: ValidationFailed) -> ValidationFailed:
     """The same refusal, whose faults name the lines of the file."""
-    lines = lines_of(text)
+    lines = lines_of(text) if any(fault.pointer for fault in refusal.faults) else {}  # else it may be no valid file
     return ValidationFailed(refusal.detail, faults=[_with_line(fault, lines) for fault in refusal.faults])
 
 
@@ -55,6 +55,8 @@ def _with_line(fault: Fault, lines: dict[str, int]) -> Fault:
 def _parsed(text: str) -> dict[str, Any]:
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         raise validation_failed([Fault("", "too_long", f"may have at most {MOST_BYTES:,} bytes")])
+    if (line := line_of_long_key(text)) is not None:
+        raise validation_failed([Fault("", "too_long", f"has a key with more than {MOST_PARTS} parts", {"line": line})])
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:  # also for an integer with thousands of digits
