@@ -1,7 +1,10 @@
 """Deliveries go only to public addresses; a private address is refused in every notation."""
 
+import asyncio
 import ipaddress
 import socket
+import threading
+from typing import Any
 
 import pytest
 
@@ -112,6 +115,28 @@ async def test_a_name_that_resolves_only_to_private_addresses_is_refused() -> No
     assert refuse_url("https://localhost.example.com/", NOTHING) is None
     assert await refuse_host("https://localhost/", NOTHING) is not None
     assert await refuse_host("https://no-such-name.invalid/", NOTHING) is None
+
+
+async def test_names_whose_dns_servers_are_silent_leave_other_lookups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    find, end, begun = socket.getaddrinfo, threading.Event(), list[str]()
+
+    def silent(host: str, *args: Any, **kwargs: Any) -> Any:
+        if host.endswith(".silent.example"):
+            begun.append(host)
+            end.wait()
+            raise socket.gaierror
+        return find(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    checks = [asyncio.create_task(refuse_host(f"https://{n}.silent.example/", NOTHING)) for n in range(100)]
+    looking_up = asyncio.create_task(asyncio.get_running_loop().getaddrinfo("localhost", 80))
+    try:
+        assert await asyncio.gather(*checks) == [None] * 100
+        assert looking_up.done(), "a lookup of anything else, such as that of the database"
+        assert len(begun) <= 32
+    finally:
+        end.set()
+    await looking_up
 
 
 def rebound(*addresses: str) -> Resolve:

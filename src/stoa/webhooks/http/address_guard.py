@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from stoa.settings import Settings, WrongSetting
+from stoa.webhooks.http.resolver import Infos, look_up
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -28,6 +29,7 @@ _HOST = re.compile(
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _MAX_URL_LENGTH = 2048
 _RESOLVE_S = 2.0
+_MOST_LOOKUPS = 32
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
@@ -131,14 +133,21 @@ def refuse_url(url: str, allowed: Allowed) -> str | None:
     return None
 
 
+_running: set[asyncio.Task[Infos]] = set()
+
+
 async def refuse_host(url: str, allowed: Allowed) -> str | None:
-    """Why a URL is refused after name resolution. An unknown name is accepted, because it may resolve later."""
+    """Why a URL is refused after name resolution. An unknown name is accepted, because it may resolve later, and so is any name
+    while too many lookups wait for silent DNS servers."""
     host = host_of(urlsplit(url))
-    if allowed.names(host):
+    if allowed.names(host) or len(_running) >= _MOST_LOOKUPS:
         return None
+    lookup = asyncio.create_task(look_up(host, 0))
+    _running.add(lookup)
+    lookup.add_done_callback(_running.discard)
     try:
         async with asyncio.timeout(_RESOLVE_S):
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            found = await asyncio.shield(lookup)  # its thread goes on, so it is counted until its end
     except (OSError, TimeoutError, UnicodeError):
         return None
     addresses = {ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in found}
