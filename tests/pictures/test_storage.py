@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -158,6 +159,27 @@ async def test_the_files_of_an_erased_store_are_removed(
     assert [key async for key in storage.list_keys(f"{media_shop.store_id}/")] == []
     [[left]] = await db.fetch("SELECT count(*) FROM erased_media WHERE erased_id = $1", media_shop.store_id)
     assert left == 0
+
+
+async def test_the_files_of_an_erased_store_that_cannot_be_removed_are_tried_again(
+    db: Database, settings: Settings, tmp_path: Path
+) -> None:
+    in_folder = msgspec.structs.replace(settings, media_url=(tmp_path / "media").as_uri())
+    storage, stuck, other = open_storage(in_folder), 7_000_000_007, 7_000_000_008
+    for store_id in (stuck, other):
+        await storage.put(f"{store_id}/{5:040x}.webp", b"a picture")
+        await db.execute("INSERT INTO erased_media (erased_id) VALUES ($1)", store_id)
+    folder, moved = tmp_path / "media" / str(stuck), tmp_path / "moved"
+    folder.rename(moved)
+    folder.symlink_to(moved)  # cannot be removed as a folder, not even by root
+    with pytest.raises(OSError, match="symbolic link"):
+        await remove_erased(db, in_folder)
+    noted = "SELECT erased_id FROM erased_media WHERE erased_id = ANY ($1::bigint[])"
+    assert await db.fetch(noted, [stuck, other]) == [(stuck,)], "the files of the other store are removed"
+    folder.unlink()
+    moved.rename(folder)
+    await remove_erased(db, in_folder)
+    assert (await db.fetch(noted, [stuck, other]), [key async for key in storage.list_keys()]) == ([], [])
 
 
 async def test_the_doctor_examines_the_storage(media_settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """Where pictures are stored: in a folder, or in a bucket of an S3-compatible service. A file is written once and never changed."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import AsyncGenerator, Iterator
@@ -70,7 +71,7 @@ class Folder:
                     yield key
 
     async def delete_all(self, prefix: str) -> None:
-        await asyncio.to_thread(shutil.rmtree, self._root / prefix, ignore_errors=True)
+        await asyncio.to_thread(_remove, self._root / prefix)
 
     async def check(self) -> None:
         await asyncio.to_thread(self._check)
@@ -93,6 +94,12 @@ def _read(file: Path) -> bytes | None:
         return file.read_bytes()
     except FileNotFoundError:
         return None
+
+
+def _remove(folder: Path) -> None:
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):  # another worker removes it too
+            shutil.rmtree(folder)
 
 
 def _sync(folder: Path) -> None:

@@ -32,14 +32,21 @@ async def remove_unused(database: Database, settings: Settings) -> int:
 
 
 async def remove_erased(database: Database, settings: Settings) -> None:
-    """Remove the files of erased stores."""
+    """Remove the files of erased stores; those that cannot be removed stay noted, and fail the duty after the others."""
     storage = open_storage(settings)
+    failures = list[OSError]()
     try:
         for store_id in await queries.ERASED.all(database.autocommit):
-            await storage.delete_all(f"{store_id}/")
-            await queries.FORGET_ERASED.run(database.autocommit, store_id)
+            try:
+                await storage.delete_all(f"{store_id}/")
+            except OSError as error:
+                failures.append(error)
+            else:
+                await queries.FORGET_ERASED.run(database.autocommit, store_id)
     finally:
         await storage.close()
+    if failures:
+        raise failures[0]
 
 
 async def _remove_some(database: Database, storage: Storage, store_id: int, days: int) -> int:
