@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.pictures.fetching import RETRY_S, PictureFetcher
+from stoa.media.queries import STORES_WITH_FETCHES
+from stoa.pictures.fetching import MOST_AT_ONCE, RETRY_S, PictureFetcher
 from stoa.settings import Settings
 from stoa.webhooks.http.address_guard import Allowed
 from stoa.webhooks.http.download import Downloader
@@ -21,7 +23,7 @@ from tests.imports.files import CSV, import_file, lines
 from tests.pictures.samples import SCRIPT, bomb, photo
 from tests.pictures.source import Source, running_source
 from tests.support.databases import PATIENCE_S
-from tests.support.shops import Shop
+from tests.support.shops import Shop, open_shop
 
 MUG = {"name": "Mug", "price": "12.00"}
 
@@ -248,7 +250,9 @@ async def test_two_workers_fetch_each_picture_once(
 _WORKER = """
 import asyncio, sys
 import msgspec
+from stoa.app import Application
 from stoa.db.pool import Database
+from stoa.media.queries import STORES_WITH_FETCHES
 from stoa.pictures.fetching import PictureFetcher
 from stoa.settings import Settings
 from stoa.webhooks.http.address_guard import Allowed
@@ -301,6 +305,35 @@ async def test_a_store_with_slow_servers_does_not_delay_another(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await shop.db.execute("DELETE FROM picture_fetches WHERE store_id = $1", shop.store_id)
+
+
+async def test_two_stores_with_slow_servers_do_not_delay_a_third(
+    shop: Shop, other_shop: Shop, source: Source, db: Database, settings: Settings, application: Application
+) -> None:
+    third = await open_shop(application, db)
+    for each in (shops := [shop, other_shop, third]):
+        await create(each, source.at("mug.jpg"))
+    order = await STORES_WITH_FETCHES.all(db.autocommit)
+    *slow, last = sorted(shops, key=lambda each: order.index(each.store_id))
+    fetcher = PictureFetcher(db, settings, Downloader(Allowed.parse("127.0.0.1"), seconds=1.0))
+    await fetcher.fetch_due()
+    for each in slow:
+        for _ in range(4):
+            await create(each, *(source.at(f"silent?{n}") for n in range(10)))
+    task = asyncio.create_task(fetcher.fetch_due())
+    while source.requests["silent"] < MOST_AT_ONCE:
+        await asyncio.sleep(0.02)
+    product = await create(last, source.at("cup.jpg"))
+    while (await images_of(last, product))[0]["status"] != "ready":
+        assert not task.done()
+        await asyncio.sleep(0.02)
+    assert source.requests["silent"] < 80, "the others still wait for their servers"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    for each in slow:
+        await each.db.execute("DELETE FROM picture_fetches WHERE store_id = $1", each.store_id)
+    await fetcher.close()
+    await third.client.aclose()
 
 
 async def test_a_file_imports_pictures_by_their_source(shop: Shop, source: Source, fetcher: PictureFetcher) -> None:

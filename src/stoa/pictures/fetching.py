@@ -35,6 +35,7 @@ class PictureFetcher:
         self._database = database
         self._media = Media(settings, decoder=Decoder(processes=_PROCESSES, wait_s=LEASE_S / 2))
         self._downloader = downloader or Downloader(Allowed.parse(settings.webhook_allow))
+        self._turn, self._turns = 0, dict[int, int]()  # when each store that waits was last given a place
 
     async def close(self) -> None:
         self._downloader.close()
@@ -68,14 +69,22 @@ class PictureFetcher:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _start(self, running: dict[asyncio.Task[None], int]) -> None:
+        """Give each free place to the store with the fewest places, and among these to the one that has waited longest."""
         if len(running) >= MOST_AT_ONCE:
             return
         busy = Counter(running.values())
-        for store_id in await queries.STORES_WITH_FETCHES.all(self._database.autocommit):
-            free = min(MOST_OF_A_STORE - busy[store_id], MOST_AT_ONCE - len(running))
-            if free > 0:
-                for each in await queries.LEASE_FETCHES.all(self._database.autocommit, store_id, free, LEASE_S):
-                    running[asyncio.create_task(self._fetch(store_id, each))] = store_id
+        due = await queries.STORES_WITH_FETCHES.all(self._database.autocommit)
+        self._turns = {each: self._turns[each] for each in due if each in self._turns}
+        while len(running) < MOST_AT_ONCE and (due := [each for each in due if busy[each] < MOST_OF_A_STORE]):
+            store_id = min(due, key=lambda each: (busy[each], self._turns.get(each, 0)))
+            leased = await queries.LEASE_FETCHES.all(self._database.autocommit, store_id, 1, LEASE_S)
+            for each in leased:
+                running[asyncio.create_task(self._fetch(store_id, each))] = store_id
+            busy[store_id] += 1
+            self._turn += 1
+            self._turns[store_id] = self._turn
+            if not leased:
+                due.remove(store_id)
 
     async def _fetch(self, store_id: int, fetch: Fetch) -> None:
         try:
