@@ -278,6 +278,21 @@ async def test_a_masked_header_value_in_a_patch_keeps_the_stored_value(shop: Sho
     assert cleared.json()["data"]["headers"] == {}
 
 
+async def test_a_patch_cannot_leave_more_conditions_or_headers_than_a_subscription_may_have(shop: Shop) -> None:
+    headers = {f"X-{n}": "a" for n in range(21)}
+    conditions = {f"metadata[k{n}]": "a" for n in range(21)}
+    for name, members in (("headers", headers), ("filter", conditions)):
+        fault = (f"/{name}", "too_long")
+        assert (await refusal(shop, **{name: members}))[2] == [fault]
+        *most, (last, value) = members.items()
+        made = await subscribe(shop, url=f"https://{name}.example.com/", **{name: dict(most)})
+        answer = await shop.client.patch(f"/webhooks/{made['id']}", json={name: {last: value}})
+        assert answer.status_code == 422, answer.text
+        assert [(each["pointer"], each["code"]) for each in answer.json()["errors"]] == [fault]
+        replaced = {name: {most[0][0]: None, last: value}}
+        assert (await shop.client.patch(f"/webhooks/{made['id']}", json=replaced)).status_code == 200
+
+
 async def test_read_only_fields_cannot_be_changed(shop: Shop) -> None:
     made = await subscribe(shop)
     answer = await shop.client.patch(f"/webhooks/{made['id']}", json={"id": 5, "created_at": made["created_at"]})

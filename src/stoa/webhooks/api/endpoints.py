@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from stoa.events.outbox import Event
+from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.endpoint import Created, NoContent, One, Page, Routes
 from stoa.rest.lists import ListQuery, list_page
@@ -189,7 +190,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     settings, stored = _settings(before), Secrets(call).headers_of(row)
     if after == settings and headers == stored and skip_before is None:
         return webhook_response(row)
-    new = _with_defaults(after, headers)
+    new = _with_defaults(call, after, headers)
     kept = _checked(call, new, call.patch)
     readable = row.readable
     if headers != stored or any(after[name] != settings[name] for name in _RECEIVER):
@@ -292,10 +293,11 @@ def _changed(call: Call, row: Row, body: WebhookChanges) -> tuple[dict[str, Any]
     return {name: merged.get(name, defaults.get(name)) for name in _SETTINGS}, headers
 
 
-def _with_defaults(after: dict[str, Any], headers: dict[str, str]) -> NewWebhook:
+def _with_defaults(call: Call, after: dict[str, Any], headers: dict[str, str]) -> NewWebhook:
     # A request cannot set `disabled`; the caller keeps that status unless the patch names another.
     status = "paused" if after["status"] == "disabled" else after["status"]
-    return msgspec.convert({**after, "status": status, "headers": headers}, NewWebhook, strict=False)
+    merged = {**after, "status": status, "headers": headers}
+    return convert(merged, NewWebhook, digits=call.store.digits)  # the merged maps can be too long
 
 
 async def _resumed(call: Call, body: WebhookChanges) -> datetime | None:
