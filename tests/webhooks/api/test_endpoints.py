@@ -367,6 +367,31 @@ async def test_resuming_can_skip_deliveries_before_now_or_before_a_time(shop: Sh
     assert (await skip_before(shop, made["id"])).isoformat() > made["created_at"]
 
 
+@pytest.mark.parametrize("given", [{}, {"resume": "all"}], ids=["without options", "all"])
+async def test_resuming_again_sends_also_what_an_earlier_resume_skips(shop: Shop, given: dict[str, Any]) -> None:
+    made = await subscribe(shop)
+    path = f"/webhooks/{made['id']}"
+    for patch in ({"status": "paused"}, {"status": "active", "resume": "now"}, {"name": "A", "status": "active"}):
+        assert (await shop.client.patch(path, json=patch)).status_code == 200
+    assert await skip_before(shop, made["id"]) is not None, "it was active already"
+    await shop.client.patch(path, json={"status": "paused"})
+    await shop.client.patch(path, json={"status": "active", **given})
+    assert await skip_before(shop, made["id"]) is None
+
+
+async def test_resuming_since_a_time_in_the_future_skips_no_later_event(shop: Shop) -> None:
+    made = await subscribe(shop)
+    path = f"/webhooks/{made['id']}"
+    since = {"since": "2099-03-14T09:00:00Z"}
+    assert (await shop.client.patch(path, json={"status": "active", "resume": since})).status_code == 200
+    [[in_future]] = await shop.db.fetch(
+        "SELECT skip_before > now() FROM webhooks WHERE store_id = $1 AND id = $2", shop.store_id, made["id"]
+    )
+    assert in_future is False
+    await shop.client.patch(path, json={"status": "active", "resume": "all"})
+    assert await skip_before(shop, made["id"]) is None
+
+
 @pytest.mark.parametrize(
     "patch",
     [

@@ -188,7 +188,8 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     after, headers = _changed(call, row, body)
     skip_before = await _resumed(call, body)
     settings, stored = _settings(before), Secrets(call).headers_of(row)
-    if after == settings and headers == stored and skip_before is None:
+    resumes = body.status == "active" and (row.status != "active" or body.resume is not UNSET)
+    if after == settings and headers == stored and not resumes:
         return webhook_response(row)
     new = _with_defaults(call, after, headers)
     kept = _checked(call, new, call.patch)
@@ -220,6 +221,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
         skip_before,
         readable,
         new.changed,
+        resumes,
     )
     if call.patch.keys() - _ROUTING_FIELDS:
         # End the lease of the lane, so that pending deliveries use the new settings.
@@ -301,13 +303,12 @@ def _with_defaults(call: Call, after: dict[str, Any], headers: dict[str, str]) -
 
 
 async def _resumed(call: Call, body: WebhookChanges) -> datetime | None:
-    """The time before which pending deliveries are skipped on resume; None keeps all."""
+    """The time before which pending deliveries are skipped on resume; None keeps all. Later events are never skipped."""
     if body.resume is UNSET or body.resume == "all":
         since = None
-    elif isinstance(body.resume, ResumeSince):
-        since = body.resume.since
     else:
-        since = await queries.NOW.one(call.db)
+        now = await queries.NOW.one(call.db)
+        since = min(body.resume.since, now) if isinstance(body.resume, ResumeSince) else now
     if body.resume is not UNSET and body.status != "active":
         fault = Fault("/resume", "invalid_format", 'requires "status": "active"')
         raise ValidationFailed("`resume` requires `status: active`.", faults=[fault])

@@ -109,7 +109,7 @@ UPDATE = Command(
     """UPDATE webhooks
           SET name = $3, url = $4, events = $5, filter = $6, fields = $7, payload = $8, ordering = $9, skip_own = $10,
               header_names = $11, sealed_headers = $12, same_key = $13, status = $14, max_in_flight = $15,
-              rate_per_s = $16, skip_before = coalesce($17, skip_before), readable = $18, changed = $19,
+              rate_per_s = $16, skip_before = CASE WHEN $20 THEN $17 ELSE skip_before END, readable = $18, changed = $19,
               disabled_reason = CASE WHEN $14 = 'disabled' THEN disabled_reason END,
               version = version + 1, updated_at = now()
         WHERE store_id = $1 AND id = $2"""
