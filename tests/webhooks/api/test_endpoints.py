@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from stoa.access.encryption import Cipher
 from stoa.api import EVENTS
+from stoa.settings import secret_key
 from tests.support.shops import Shop, api_client, token_for
 
 HOOK: dict[str, Any] = {"url": "https://hooks.example.com/stoa", "events": ["product.*"]}
@@ -131,6 +133,8 @@ async def test_an_unknown_event_is_refused_with_the_closest_match(shop: Shop) ->
         ({"filter": {"price[gte]": "1.999"}}, [("/filter/price[gte]", "invalid_money")]),
         ({"fields": ["id", "nonsense"]}, [("/fields/1", "unknown_field")]),
         ({"headers": {"Host": "x"}}, [("/headers/Host", "invalid_format")]),
+        ({"headers": {"Accept": "text/plain"}}, [("/headers/Accept", "invalid_format")]),
+        ({"headers": {"accept-encoding": "gzip"}}, [("/headers/accept-encoding", "invalid_format")]),
         ({"headers": {"content-length": "1"}}, [("/headers/content-length", "invalid_format")]),
         ({"headers": {"Webhook-Id": "x"}}, [("/headers/Webhook-Id", "invalid_format")]),
         ({"headers": {"Transfer-Encoding": "chunked"}}, [("/headers/Transfer-Encoding", "invalid_format")]),
@@ -291,6 +295,18 @@ async def test_a_patch_cannot_leave_more_conditions_or_headers_than_a_subscripti
         assert [(each["pointer"], each["code"]) for each in answer.json()["errors"]] == [fault]
         replaced = {name: {most[0][0]: None, last: value}}
         assert (await shop.client.patch(f"/webhooks/{made['id']}", json=replaced)).status_code == 200
+
+
+async def test_a_header_that_was_stored_before_it_was_reserved_stays(shop: Shop) -> None:
+    made = await subscribe(shop, headers={"X-Key": "k"})
+    settings, webhook_id = shop.application.settings, made["id"]
+    place = ("webhooks", "headers", shop.store_id, webhook_id)
+    sealed = Cipher(secret_key(settings)).encrypt('{"X-Key":"k","Accept":"text/plain"}', *place)
+    store = "UPDATE webhooks SET header_names = '{X-Key,Accept}', sealed_headers = $3 WHERE store_id = $1 AND id = $2"
+    await shop.db.execute(store, shop.store_id, webhook_id, sealed)
+    changed = await shop.client.patch(f"/webhooks/{webhook_id}", json={"name": "A", "headers": {"X-Other": "b"}})
+    assert changed.status_code == 200, changed.text
+    assert list(changed.json()["data"]["headers"]) == ["X-Key", "Accept", "X-Other"]
 
 
 async def test_read_only_fields_cannot_be_changed(shop: Shop) -> None:

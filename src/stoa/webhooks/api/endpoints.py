@@ -192,7 +192,7 @@ async def update_webhook(call: Call, webhook_id: int, body: WebhookChanges) -> O
     if after == settings and headers == stored and not resumes:
         return webhook_response(row)
     new = _with_defaults(call, after, headers)
-    kept = _checked(call, new, call.patch)
+    kept = _checked(call, new, call.patch, stored)
     readable = row.readable
     if headers != stored or any(after[name] != settings[name] for name in _RECEIVER):
         rules.check_scopes(new.events, Event.subscribable(), call.caller)
@@ -249,10 +249,11 @@ async def delete_webhook(call: Call, webhook_id: int) -> NoContent:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(call: Call, body: NewWebhook, given: Collection[str]) -> dict[str, str]:
+def _checked(call: Call, body: NewWebhook, given: Collection[str], stored: Collection[str] = ()) -> dict[str, str]:
     """The normalized filter; raises every fault at once."""
     allow = call.settings.webhook_allow
-    kept, faults = settings_faults(body, given, digits=call.store.digits, webhook_allow=allow)
+    digits = call.store.digits
+    kept, faults = settings_faults(body, given, digits=digits, webhook_allow=allow, stored_headers=stored)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     return kept

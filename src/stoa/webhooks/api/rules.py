@@ -11,8 +11,8 @@ from stoa.webhooks.http.message import HIDDEN
 
 # Set by the service or by the connection.
 _RESERVED = frozenset(
-    """connection content-encoding content-length content-type expect host keep-alive proxy-authenticate
-       proxy-authorization proxy-connection te trailer transfer-encoding upgrade""".split()
+    """accept accept-encoding connection content-encoding content-length content-type expect host keep-alive
+       proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade""".split()
 )
 
 
@@ -75,12 +75,13 @@ def usable(caller: Caller, readable: Collection[str] | None) -> frozenset[str]:
     return caller.scopes if readable is None else caller.scopes.intersection(readable)
 
 
-def check_headers(headers: Mapping[str, str], faults: list[Fault]) -> None:
+def check_headers(headers: Mapping[str, str], faults: list[Fault], stored: Collection[str] = ()) -> None:
+    """Every header must be free to use and have a value; one that was stored before it was reserved stays."""
     seen: set[str] = set()
     for name, value in headers.items():
         at = f"/headers/{name.replace('~', '~0')}"
         plain = name.lower()
-        if plain in _RESERVED or plain.startswith("webhook-"):
+        if name not in stored and (plain in _RESERVED or plain.startswith("webhook-")):
             faults.append(Fault(at, "invalid_format", "is reserved for the service"))
         elif plain in seen:
             faults.append(Fault(at, "invalid_format", "occurs more than once; header names are case-insensitive"))

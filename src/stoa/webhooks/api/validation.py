@@ -10,7 +10,12 @@ from stoa.webhooks.http import address_guard
 
 
 def settings_faults(
-    body: NewWebhook, given: Collection[str], *, digits: int | None, webhook_allow: str
+    body: NewWebhook,
+    given: Collection[str],
+    *,
+    digits: int | None,
+    webhook_allow: str,
+    stored_headers: Collection[str] = (),
 ) -> tuple[dict[str, str], list[Fault]]:
     """The normalized filter, and every fault. Only given URLs and filters are checked again; without digits, a filter is for
     stores of all currencies."""
@@ -26,7 +31,7 @@ def settings_faults(
         kept = filters.checked(body.filter, documents, digits, faults)
         rules.check_fields(body.fields, wanted, faults)
         changed_fields.check(body.changed, wanted, faults)
-    rules.check_headers(body.headers, faults)
+    rules.check_headers(body.headers, faults, stored_headers)
     if body.url is not None and "url" in given:
         why = address_guard.refuse_url(body.url, address_guard.Allowed.parse(webhook_allow))
         if why is not None:
