@@ -58,7 +58,7 @@ def _parsed(text: str) -> dict[str, Any]:
     if (line := line_of_long_key(text)) is not None:
         raise validation_failed([Fault("", "too_long", f"has a key with more than {MOST_PARTS} parts", {"line": line})])
     try:
-        return tomllib.loads(text, parse_float=Decimal)
+        return tomllib.loads(text, parse_float=_fraction)
     except (ValueError, RecursionError) as error:  # also for an integer with thousands of digits
         message = str(error)
         place = _AT_LINE.search(message)
@@ -66,6 +66,12 @@ def _parsed(text: str) -> dict[str, Any]:
         words = printable(_AT_LINE.sub("", message) if isinstance(error, tomllib.TOMLDecodeError) else "a value")
         detail = f"is not valid TOML: {words[:1].lower()}{words[1:]}"
         raise validation_failed([Fault("", "invalid_format", detail, {"line": line} if line else None)]) from error
+
+
+def _fraction(text: str) -> Decimal | float:
+    """A fraction is a Decimal. `nan` and `inf` are floats, which no field accepts."""
+    number = Decimal(text)
+    return number if number.is_finite() else float(number)
 
 
 def _normal(file: AppFile, webhook_allow: str | None) -> tuple[AppFile, list[Fault]]:
