@@ -79,7 +79,8 @@ def answer(replies: BinaryIO, data: bytes, *, encoded: bool) -> None:
 
 def decoded(data: bytes) -> bytes:
     try:
-        return base64.b64decode(data.replace(b"\\/", b"/"), validate=True)  # JSON may escape slashes
+        text = json.loads(b'"%b"' % data) if b"\\" in data else data  # JSON may escape slashes, plus and equals signs
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise PictureRefused("is not valid base64") from None
 
