@@ -166,6 +166,20 @@ async def test_a_body_is_large_only_because_of_pictures(shop: Shop) -> None:
         assert answer.json()["data"]["images"][0]["url"] == first["url"], escaped
 
 
+async def test_a_long_value_that_is_no_picture_is_refused_beside_a_large_one(shop: Shop) -> None:
+    large = upload(photo(1500))
+    answer = await create(shop, large, metadata={"data": "a" * 70_000})
+    assert answer.status_code == 422, answer.text
+    assert [each["pointer"] for each in answer.json()["errors"]] == ["/metadata/data"]
+    kept = await create(shop, large, metadata={"data": "@0", "other": "@1"})
+    assert kept.json()["data"]["metadata"] == {"data": "@0", "other": "@1"}
+    text = await create(shop, {"content_type": "image/jpeg", "data": "@0"}, large)
+    assert text.json()["errors"][0]["pointer"] == "/images/0/data", "it names no other value of the body"
+    items = [{"op": "create", "data": {**MUG, "images": [large], "metadata": {"data": "a" * 70_000}}}]
+    batch = (await shop.client.post("/products/batch", json={"mode": "independent", "items": items})).json()
+    assert batch["data"][0]["error"]["errors"][0]["pointer"] == "/items/0/data/metadata/data", batch
+
+
 async def test_an_upload_has_its_idempotency_key(shop: Shop) -> None:
     key = {"idempotency-key": "a-picture"}
     body = {**MUG, "images": [upload(photo(1200))]}

@@ -5,8 +5,9 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from decimal import Decimal, InvalidOperation
+from secrets import token_hex
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -124,7 +125,7 @@ def _decompress(gzipped: bytes, most: int) -> bytes:
 # --- long values ---------------------------------------------------------------------------------------------------
 
 _LONG = 64 * 1024
-_LIFTED = "@"  # begins what replaces a long value; it is not a letter of base64
+_LIFTED = f"@{token_hex(8)}-"  # begins what replaces a long value; no caller knows it
 _VALUE = re.compile(rb'\s*:\s*"')
 
 
@@ -154,6 +155,21 @@ def lifted_number(text: str) -> int | None:
     """The number of the long value that a text replaces; None for any other text."""
     number = text.removeprefix(_LIFTED)
     return int(number) if text.startswith(_LIFTED) and number.isdecimal() and len(number) < 4 else None
+
+
+def put_back(value: Any, lifted: Sequence[memoryview], *, images: bool = False) -> None:
+    """Put the long values that are not of images back into a parsed body, where the limits of their fields refuse them."""
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            put_back(item, lifted, images=images)
+    elif isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        for name, member in members.items():
+            number = lifted_number(member) if isinstance(member, str) and not (images and name == "data") else None
+            if number is None:
+                put_back(member, lifted, images=name == "images")
+            else:
+                members[name] = parse(b'"%b"' % lifted[number])
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -268,6 +284,8 @@ def decode(raw: bytes, headers: Mapping[bytes, bytes], endpoint: Endpoint, call:
         raise MalformedJson("A request body is required.")
     rest, call.lifted = lift(raw)
     value = parse(rest)
+    if call.lifted:
+        put_back(value, call.lifted)
     if not isinstance(value, dict):
         raise ValidationFailed("The body must be a JSON object.")
     members = cast("dict[str, Any]", value)
