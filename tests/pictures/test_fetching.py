@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -197,6 +198,27 @@ async def test_a_passing_failure_is_retried(shop: Shop, source: Source, fetcher:
     await fetcher.fetch_due()
     assert [each["status"] for each in await images_of(shop, product)] == ["ready"]
     assert source.requests == {"mug.jpg": len(RETRY_S) + 1}
+
+
+async def test_an_outage_of_the_storage_uses_up_no_retry(
+    shop: Shop, source: Source, db: Database, settings: Settings, tmp_path: Path, fetcher: PictureFetcher
+) -> None:
+    (tmp_path / "file").touch()
+    no_folder = msgspec.structs.replace(settings, media_url=(tmp_path / "file").as_uri())
+    away = PictureFetcher(db, no_folder, Downloader(Allowed.parse("127.0.0.1"), seconds=PATIENCE_S))
+    product = await create(shop, source.at("mug.jpg"))
+    for _ in range(len(RETRY_S) + 1):
+        await away.fetch_due()
+        await let_retries_begin(shop)
+    await away.close()
+    assert source.requests == {"mug.jpg": len(RETRY_S) + 1}
+    source.failing.add("mug.jpg")
+    for _ in RETRY_S:
+        await fetcher.fetch_due()
+        assert [each["status"] for each in await images_of(shop, product)] == ["pending"]
+        await let_retries_begin(shop)
+    await fetcher.fetch_due()
+    assert [each["status"] for each in await images_of(shop, product)] == ["failed"]
 
 
 async def test_a_server_that_sends_nothing_is_given_up_after_the_last_retry(

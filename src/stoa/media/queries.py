@@ -59,7 +59,8 @@ LEASE_FETCHES = Query(
     RETURNING f.product_id, f.image_id, f.source_url, f.attempts, f.silent""",
 )
 POSTPONE_FETCH = Command(
-    """UPDATE picture_fetches SET due_at = now() + make_interval(secs => $5::float8)
+    """UPDATE picture_fetches
+          SET due_at = now() + make_interval(secs => $5::float8), attempts = greatest(attempts - $6::integer, 0)
         WHERE store_id = $1 AND product_id = $2 AND image_id = $3 AND source_url = $4"""
 )
 END_FETCH = Command(

@@ -92,10 +92,10 @@ class PictureFetcher:
             if outcome is not None:
                 await self._database.in_transaction(lambda db: _settle(db, store_id, fetch, outcome), store_id)
         except DecoderBusy:
-            await self._postpone(store_id, fetch, RETRY_S[0])
+            await self._postpone(store_id, fetch, RETRY_S[0], of_source=False)
         except Exception as error:  # noqa: BLE001 - one picture must not keep the others from being fetched
             log_failure(NAME, error)
-            await self._postpone(store_id, fetch, _OUTAGE_S)
+            await self._postpone(store_id, fetch, _OUTAGE_S, of_source=False)
 
     async def _outcome(self, store_id: int, fetch: Fetch) -> Picture | str | None:
         """The stored picture, or why there is none; None if a later try may succeed."""
@@ -111,9 +111,10 @@ class PictureFetcher:
             return f"the file {refusal}"
         return await self._media.keep(self._database.autocommit, store_id, decoded)
 
-    async def _postpone(self, store_id: int, fetch: Fetch, seconds: float) -> None:
+    async def _postpone(self, store_id: int, fetch: Fetch, seconds: float, *, of_source: bool = True) -> None:
+        """Fetch it again later. Only failures of its source count against its retries."""
         names = (fetch.product_id, fetch.image_id, fetch.source_url)
-        await queries.POSTPONE_FETCH.run(self._database.autocommit, store_id, *names, seconds)
+        await queries.POSTPONE_FETCH.run(self._database.autocommit, store_id, *names, seconds, 0 if of_source else 1)
 
 
 async def _settle(db: Connection, store_id: int, fetch: Fetch, outcome: Picture | str) -> None:
