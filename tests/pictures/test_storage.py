@@ -18,8 +18,9 @@ from stoa.app import Application
 from stoa.cli import cli
 from stoa.db.pool import Database
 from stoa.media.addresses import name_in_url
+from stoa.media.contract import StorageAway
 from stoa.media.s3 import Bucket
-from stoa.media.storage import Storage, name_of_key, open_storage
+from stoa.media.storage import Storage, folder_of, key_of, name_of_key, open_storage
 from stoa.operations.doctor import examine
 from stoa.operations.maintenance import maintain
 from stoa.pictures.removal import compare_files, remove_erased, remove_unused
@@ -111,6 +112,34 @@ async def test_a_picture_that_is_uploaded_again_is_not_removed(
     await remove_unused(db, media_settings)
     assert (await get(media_shop, again)).status_code == 200
     assert await storage.get(name_in_url(again["images"][0]["url"]) or "") is not None
+
+
+async def test_a_picture_whose_removal_has_begun_is_not_shown_again_without_its_file(
+    shop: Shop, settings: Settings, db: Database
+) -> None:
+    product = await create(shop, picture(700, 350))
+    [image] = product["images"]
+    await shop.client.delete(f"/products/{product['id']}")
+    await remove_unused(db, settings)
+    await age(shop, days=8)
+    storage = open_storage(settings)
+    name = name_in_url(image["url"]) or ""
+    folder = folder_of(settings)
+    assert folder is not None
+    stuck = folder / key_of(name, 64).replace("/", f"/{name.partition('/')[2][:2]}/")
+    stuck.unlink()
+    stuck.mkdir()  # a file that cannot be deleted
+    with pytest.raises(StorageAway):
+        await remove_unused(db, settings)
+    assert await storage.get(name) is None, "other files are deleted"
+    body = {"name": "Cup", "price": "1.00", "images": [{"url": image["url"]}]}
+    [shown] = (await shop.client.post("/products", json=body)).json()["data"]["images"]
+    assert (image["width"], shown["width"]) == (700, None), "it is an address like any other"
+    stuck.rmdir()
+    [again] = (await create(shop, picture(700, 350)))["images"]
+    assert (again["url"], again["width"]) == (image["url"], 700)
+    await remove_unused(db, settings)
+    assert (await get(shop, {"images": [again]})).status_code == 200
 
 
 async def test_a_check_finds_missing_and_unreferenced_files(

@@ -1,7 +1,5 @@
 """The statements about stored pictures and the images to fetch."""
 
-from datetime import datetime
-
 import msgspec
 
 from stoa.db.query import Command, Query
@@ -25,10 +23,11 @@ class Fetch(msgspec.Struct):
 
 # Committed before the file is written, so that the removal of unreferenced files waits for it.
 CLAIM_FILE = Query(str, "SELECT claim_file($1, $2, $3, $4, $5, $6)::text")
-# A product is about to show these pictures.
+# A product is about to show these pictures. One whose removal has begun is not known any more.
 TOUCH_FILES = Query(
     StoredFile,
-    """UPDATE media_files SET unreferenced_since = now() WHERE store_id = $1 AND name = ANY ($2::text[])
+    """UPDATE media_files SET unreferenced_since = now()
+        WHERE store_id = $1 AND name = ANY ($2::text[]) AND unreferenced_since IS DISTINCT FROM '-infinity'
        RETURNING name, width, height""",
 )
 QUEUE_FETCHES = Command(
@@ -85,7 +84,8 @@ MARK_FILES = Command(
     f"""WITH shown AS MATERIALIZED ({_SHOWN_NAMES}),
              wrong AS (SELECT f.name, CASE WHEN s.name IS NULL THEN now() END AS since
                          FROM media_files f LEFT JOIN shown s ON s.name = f.name
-                        WHERE f.store_id = $1 AND (f.unreferenced_since IS NULL) = (s.name IS NULL))
+                        WHERE f.store_id = $1 AND (f.unreferenced_since IS NULL) = (s.name IS NULL)
+                          AND f.unreferenced_since IS DISTINCT FROM '-infinity')
         UPDATE media_files f SET unreferenced_since = w.since
           FROM wrong w WHERE f.store_id = $1 AND f.name = w.name"""
 )
@@ -94,14 +94,20 @@ MARK_FILES = Command(
 class Removable(msgspec.Struct):
     name: str
     widths: list[int]
-    unreferenced_since: datetime
 
 
+# Committed before the first file is deleted, which no rollback undoes. Only an upload of the same picture ends it.
+BEGIN_REMOVAL = Command(
+    """UPDATE media_files SET unreferenced_since = '-infinity'
+        WHERE store_id = $1 AND name IN (
+                  SELECT f.name FROM media_files f
+                   WHERE f.store_id = $1 AND f.unreferenced_since < now() - make_interval(days => $2::integer)
+                   ORDER BY f.unreferenced_since LIMIT $3 FOR UPDATE SKIP LOCKED)"""
+)
 LOCK_REMOVABLE = Query(
     Removable,
-    """SELECT name, widths, unreferenced_since FROM media_files
-        WHERE store_id = $1 AND unreferenced_since < now() - make_interval(days => $2::integer)
-        ORDER BY unreferenced_since LIMIT $3 FOR UPDATE SKIP LOCKED""",
+    """SELECT name, widths FROM media_files WHERE store_id = $1 AND unreferenced_since = '-infinity'
+        LIMIT $2 FOR UPDATE SKIP LOCKED""",
 )
 REMOVE_FILES = Command("DELETE FROM media_files WHERE store_id = $1 AND name = ANY ($2::text[])")
 NOTE_ERASED = Command(

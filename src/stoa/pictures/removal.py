@@ -9,6 +9,7 @@ import msgspec
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.media import queries
+from stoa.media.contract import StorageAway
 from stoa.media.storage import Storage, key_of, name_of_key, open_storage
 from stoa.settings import Settings
 
@@ -50,11 +51,17 @@ async def remove_erased(database: Database, settings: Settings) -> None:
 
 
 async def _remove_some(database: Database, storage: Storage, store_id: int, days: int) -> int:
-    """Remove some files while their rows are locked: an upload of the same picture waits, and writes the file again."""
+    """Remove some files while their rows are locked: an upload of the same picture waits, and writes the file again.
+
+    If a file cannot be deleted, or the process ends, the rows are left, and no product can refer to them meanwhile.
+    """
+    await queries.BEGIN_REMOVAL.run(database.autocommit, store_id, days, _AT_ONCE)
     async with database.transaction(store_id) as db:
-        found = await queries.LOCK_REMOVABLE.all(db, store_id, days, _AT_ONCE)
+        found = await queries.LOCK_REMOVABLE.all(db, store_id, _AT_ONCE)
         keys = [key_of(each.name, width) for each in found for width in (*each.widths, None)]
-        await asyncio.gather(*(storage.delete(key) for key in keys))
+        deleted = await asyncio.gather(*(storage.delete(key) for key in keys), return_exceptions=True)
+        if failures := [each for each in deleted if each is not None]:
+            raise StorageAway from failures[0]  # no deletion is under way any more when the rows are unlocked
         await queries.REMOVE_FILES.run(db, store_id, [each.name for each in found])
         return len(found)
 
