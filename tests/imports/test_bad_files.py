@@ -3,6 +3,8 @@
 import gzip
 import json
 import time
+import zlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -146,7 +148,7 @@ async def test_records_of_one_product_have_at_most_a_megabyte(shop: Shop) -> Non
     assert (status, problem["code"]) == (413, "payload_too_large")
 
 
-async def _packed(shop: Shop, content: bytes) -> Any:
+async def _packed(shop: Shop, content: bytes | AsyncIterator[bytes]) -> Any:
     return await shop.client.post(
         "/products/imports", content=content, headers={"content-type": NDJSON, "content-encoding": "gzip"}
     )
@@ -172,6 +174,38 @@ async def test_a_broken_gzip_is_refused(shop: Shop, content: bytes) -> None:
     answer = await _packed(shop, content)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
     assert not await shop.db.fetch("SELECT 1 FROM imports WHERE store_id = $1", shop.store_id)
+
+
+async def test_an_upload_is_refused_at_the_first_byte_behind_its_gzip(shop: Shop) -> None:
+    taken = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal taken
+        yield gzip.compress(lines([mug(1)]))
+        for _ in range(100):
+            taken += 1
+            yield bytes(65_536)
+
+    answer = await _packed(shop, body())
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert taken == 1
+
+
+async def test_a_gzip_of_empty_blocks_is_refused_at_a_hundred_megabytes(shop: Shop) -> None:
+    taken = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal taken
+        packed = zlib.compressobj(wbits=31)
+        yield packed.compress(lines([mug(1)])) + packed.flush(zlib.Z_FULL_FLUSH)
+        for _ in range(110):
+            taken += 1
+            yield b"\x00\x00\x00\xff\xff" * 200_000
+        yield packed.flush()
+
+    answer = await _packed(shop, body())
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert taken == 100
 
 
 async def test_more_than_a_hundred_megabytes_are_refused_before_reading(shop: Shop) -> None:

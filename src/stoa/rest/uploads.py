@@ -156,13 +156,17 @@ async def receive_upload(
                 raw = _decompress(decompressor, part) if decompressor else part
                 part = decompressor.unconsumed_tail if decompressor else b""
                 size += len(raw)
-                if size > UPLOAD_BYTES or (decompressor and size > received * UPLOAD_RATIO + 100_000):
+                most = min(UPLOAD_BYTES, received * UPLOAD_RATIO + 100_000) if decompressor else UPLOAD_BYTES
+                if size > most or received > UPLOAD_BYTES:  # compressed, any number of bytes can contain nothing
                     raise PayloadTooLarge(
-                        f"The decompressed body may have at most {UPLOAD_BYTES:,} bytes.", max_bytes=UPLOAD_BYTES
+                        f"The body may have at most {UPLOAD_BYTES:,} bytes, before and after decompression.",
+                        max_bytes=UPLOAD_BYTES,
                     )
                 file.write(raw)
-        if decompressor and (not decompressor.eof or decompressor.unused_data):
-            raise UnsupportedMediaType("The gzip body is truncated or followed by other data.")
+                if decompressor and decompressor.unused_data:  # zlib would collect all that follows
+                    raise UnsupportedMediaType("The gzip body is followed by other data.")
+        if decompressor and not decompressor.eof:
+            raise UnsupportedMediaType("The gzip body is truncated.")
         file.flush()
         yield Upload(file.path, media, size, digest.digest())
 
