@@ -149,6 +149,37 @@ async def test_keys_that_occur_only_later_are_not_lost(shop: Shop) -> None:
     assert (job["counts"]["unchanged"], job["counts"]["failed"]) == (251, 0), job["errors"]
 
 
+async def test_keys_leave_room_for_the_other_columns(shop: Shop) -> None:
+    await shop.add(
+        *(
+            {**SHIRT, "external_id": None, "options": [{"name": f"Size {n}", "values": ["S"]}], "metadata": keys,
+             "variants": [{"sku": f"R-{n}", "option_values": {f"Size {n}": "S"}, "stock": {"on_hand": n}}]}
+            for n in range(25)
+            for keys in [{f"k{n}.{key}": "x" for key in range(20)}]
+        )
+    )  # fmt: skip
+    answer = await shop.client.get("/products", headers=CSV)
+    rows = records(answer)
+    fixed = [name for name in (*PRODUCTS.columns.resource, *PRODUCTS.columns.member) if not name.endswith(".")]
+    names = list(rows[0])
+    assert [name for name in names if name in fixed] == fixed
+    assert (len(names), names[-2:]) == (500, ["json", "exported_at"])
+    assert {len(json.loads(row["json"])["metadata"]) for row in rows if row["json"]} == {20}
+    job = await imported(shop, "/products", answer.content)
+    assert (job["counts"]["unchanged"], job["counts"]["failed"]) == (25, 0), job["errors"]
+
+
+async def test_the_time_of_a_deletion_is_not_left_out_for_keys(shop: Shop) -> None:
+    for n in range(6):
+        person = {"email": f"p{n}@example.com", "metadata": {f"k{n}.{key}": "x" for key in range(90)}}
+        assert (await shop.client.post("/customers", json=person)).status_code == 201
+    params = {"include_deleted": "true", "updated_since": "2020-01-01T00:00:00Z"}
+    rows = records(await shop.client.get("/customers", params=params, headers=CSV))
+    assert list(rows[0])[-3:] == ["deleted_at", "json", "exported_at"]
+    assert "address.city" in rows[0]
+    assert any(row["metadata.k0.0"] == "x" for row in rows)
+
+
 async def test_customers_are_exported_with_the_columns_of_the_import(shop: Shop) -> None:
     ada = {**PERSON, "phone": "+15550100123", "metadata": {"tier": "gold", "shared.vip": "yes"}, "tags": ["b2b", "vip"]}
     assert (await shop.client.post("/customers", json=ada)).status_code == 201

@@ -18,6 +18,7 @@ DELETED = "deleted_at"
 CELLS_AT_ONCE = 2_000  # are written before other requests have the event loop
 _WORDS = (inspect.StrType, inspect.IntType, inspect.LiteralType)
 _OPTION = "option."
+_LAST = ("json", EXPORTED)  # the last columns of a file that can be imported
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=str).decode
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?\Z")  # a spreadsheet reads it as what it is
 
@@ -78,6 +79,7 @@ class Field(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     read: Cell
     of_member: bool = False
+    of_key: bool = False  # of one of the arbitrary keys of an object
 
     def value(self, of: Any) -> Any:
         for name in self.path:
@@ -105,8 +107,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class CsvFile:
-    """The file of one stream. Its columns are those of its first rows: metadata keys and options that occur only later, and
-    values that a cell cannot hold exactly, are in the column `json`, which an import reads instead of the cells."""
+    """The file of one stream. Its columns are those of its first rows: metadata keys and options that occur only later or
+    do not fit, and values that a cell cannot hold exactly, are in the column `json`, which an import reads instead of the
+    cells."""
 
     def __init__(
         self,
@@ -124,7 +127,7 @@ class CsvFile:
         shown = [field for field in self._expanded([self._row(doc) for doc in docs]) if self._shows(field)]
         if deleted and not any(field.name == DELETED for field in shown):
             shown.append(Field(DELETED, (DELETED,), csv_rows.text))
-        self._shown = shown[:MOST_COLUMNS]
+        self._shown = _fitting(shown)
         # Of objects with arbitrary keys, by whether they belong to the members: the keys that have a column.
         self._keys: dict[bool, dict[str, set[str]]] = {False: {}, True: {}}
         for of_member, bases in ((False, _bases(columns.resource)), (True, [*_bases(columns.member), "option_values"])):
@@ -142,7 +145,7 @@ class CsvFile:
     def header(self) -> bytes:
         """The names of the columns."""
         names = [field.name for field in self._shown]
-        return _csv([[*names, "json", EXPORTED] if self._columns.imported else names])
+        return _csv([[*names, *_LAST] if self._columns.imported else names])
 
     def pieces(self, docs: Iterable[bytes]) -> Iterator[bytes]:
         """The records of documents, some cells at a time; a resource with several members has a record for each."""
@@ -173,9 +176,9 @@ class CsvFile:
                     yield Field(name, path, read, of_member)
                     continue
                 for key in _keys(found, path[0]):
-                    yield Field(name + key, (path[0], key), read, of_member)
+                    yield Field(name + key, (path[0], key), read, of_member, of_key=True)
         for key in _keys(members, "option_values"):
-            yield Field(_OPTION + key, ("option_values", key), csv_rows.text, of_member=True)
+            yield Field(_OPTION + key, ("option_values", key), csv_rows.text, of_member=True, of_key=True)
 
     def _records(self, doc: bytes) -> Iterator[list[str]]:
         row = self._row(doc)
@@ -218,6 +221,14 @@ class CsvFile:
         members = msgspec.json.decode(doc, type=dict[str, msgspec.Raw])
         kept = {name: raw for name, raw in members.items() if name == "id" or name in self._fields}
         return msgspec.json.encode(kept).decode()
+
+
+def _fitting(fields: Sequence[Field]) -> list[Field]:
+    """All columns with a fixed name, and as many of those of keys as an import accepts beside them."""
+    keys = [field.name for field in fields if field.of_key]
+    room = MOST_COLUMNS - len(_LAST) - (len(fields) - len(keys))
+    left_out = {*keys[room:]}
+    return [field for field in fields if field.name not in left_out]
 
 
 def _bases(known: Mapping[str, Cell]) -> list[str]:
