@@ -147,6 +147,8 @@ async def test_an_invalid_line_is_refused(store: SampleStore, body: dict[str, An
         ({"customer": ADA, "customer_id": 1}, ("/customer", "invalid_format")),
         ({"window_hours": 169}, ("/window_hours", "out_of_range")),
         ({"placed_at": "1969-12-31T23:59:59Z"}, ("/placed_at", "out_of_range")),
+        ({"placed_at": "2026-01-31T12:00:00+14:60"}, ("/placed_at", "invalid_format")),
+        ({"expires_at": "9999-12-31T23:59:59.9999999Z"}, ("/expires_at", "invalid_format")),
     ],
 )
 async def test_an_invalid_order_is_refused(store: SampleStore, body: dict[str, Any], fault: tuple[str, str]) -> None:

@@ -372,9 +372,9 @@ def parse_time(text: str) -> datetime | None:
     if not _RFC3339.match(text):
         return None
     try:
-        # In UTC, because the first and last hours of the calendar are out of range in some offsets.
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
-    except (ValueError, OverflowError):
+        # As a body is converted. In UTC, because the first and last hours of the calendar are out of range in some offsets.
+        return msgspec.convert(text, datetime).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
         return None
 
 
