@@ -2,9 +2,14 @@
 
 import gzip
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from tests.support.shops import Shop
+
+from stoa.rest.body import lift
+from stoa.rest.endpoint import JSON_BODY_BYTES
+from stoa.rest.problems import PayloadTooLarge
 
 JSON = {"content-type": "application/json"}
 DEEP = b'{"title":' + b"[" * 40 + b"]" * 40 + b"}"
@@ -156,6 +161,23 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_read(shop: Shop) ->
 
     answer = await shop.client.post("/notes", content=endless(), headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+
+class Searched(bytes):
+    """Counts how often it is searched."""
+
+    searches = 0
+
+    def find(self, *args: Any) -> int:
+        self.searches += 1
+        return super().find(*args)
+
+
+def test_the_search_for_long_values_ends_where_a_body_is_too_large() -> None:
+    raw = Searched(b"[" + b'"data",' * (12 * 1024 * 1024 // 7))
+    with pytest.raises(PayloadTooLarge):
+        lift(raw)
+    assert raw.searches < JSON_BODY_BYTES / len('"data"')
 
 
 async def test_a_gzip_body_is_decompressed(shop: Shop) -> None:

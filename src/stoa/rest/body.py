@@ -134,14 +134,15 @@ def lift(raw: bytes) -> tuple[bytes, list[memoryview]]:
     if len(raw) <= JSON_BODY_BYTES:
         return raw, []
     view, kept, values = memoryview(raw), list[bytes | memoryview](), list[memoryview]()
-    copied = at = 0
-    while (at := raw.find(b'"data"', at)) >= 0:
+    copied = at = lifted = 0
+    while 0 <= (at := raw.find(b'"data"', at)) <= JSON_BODY_BYTES + lifted:
         at += len(b'"data"')
         begin = _VALUE.match(raw, at)
         end = raw.find(b'"', begin.end()) if begin else -1
         if begin and end - begin.end() > _LONG:
             kept += [view[copied : begin.end()], f"{_LIFTED}{len(values)}".encode()]
             values.append(view[begin.end() : end])
+            lifted += end - begin.end()
             copied = at = end
     rest = b"".join([*kept, view[copied:]])
     if len(rest) > JSON_BODY_BYTES:
