@@ -169,6 +169,18 @@ async def test_keys_leave_room_for_the_other_columns(shop: Shop) -> None:
     assert (job["counts"]["unchanged"], job["counts"]["failed"]) == (25, 0), job["errors"]
 
 
+async def test_an_option_of_several_lines_does_not_break_the_header(shop: Shop) -> None:
+    name = "Si\nze"
+    variant = {"sku": "O-1", "option_values": {name: "S"}}
+    await shop.add({**SHIRT, "options": [{"name": name, "values": ["S"]}], "variants": [variant]}, MUG)
+    answer = await shop.client.get("/products", params={"fields": "id,variants"}, headers=CSV)
+    job = await imported(shop, "/products", answer.content)
+    assert (job["counts"]["unchanged"], job["counts"]["failed"]) == (2, 0), job["errors"]
+    odd, plain = records(answer)
+    assert json.loads(odd["json"])["variants"][0]["option_values"] == {name: "S"}
+    assert plain["sku"] == "MUG-1"
+
+
 async def test_the_time_of_a_deletion_is_not_left_out_for_keys(shop: Shop) -> None:
     for n in range(6):
         person = {"email": f"p{n}@example.com", "metadata": {f"k{n}.{key}": "x" for key in range(90)}}

@@ -236,8 +236,10 @@ def _bases(known: Mapping[str, Cell]) -> list[str]:
 
 
 def _keys(rows: Iterable[dict[str, Any]], name: str) -> list[str]:
-    """The keys of an object in these rows that the name of a column can hold; of those that differ only in case, one."""
-    return sorted({key.lower(): key for row in rows for key in _keys_of(row, name) if key == key.strip()}.values())
+    """The keys of an object in these rows that the name of a column can hold, one line without outer spaces; of those that
+    differ only in case, one."""
+    found = (key for row in rows for key in _keys_of(row, name))
+    return sorted({key.lower(): key for key in found if key.strip().splitlines() == [key]}.values())
 
 
 def _keys_of(row: dict[str, Any], name: str) -> list[str]:
