@@ -68,7 +68,17 @@ def test_trailing_zeros_do_not_change_an_amount(minor: int, places: int, zeros: 
 
 
 @pytest.mark.parametrize(
-    ("amount", "places"), [("0.5", 0), ("1.001", 2), ("0.0001", 3), ("0.1", 0), ("1e-9", 2), ("1E-30", 2)]
+    ("amount", "places"),
+    [
+        ("0.5", 0),
+        ("1.001", 2),
+        ("0.0001", 3),
+        ("0.1", 0),
+        ("1e-9", 2),
+        ("1E-30", 2),
+        (f"1.{'9' * 60}", 2),
+        ("1e-9999999", 2),
+    ],
 )
 def test_an_amount_that_needs_rounding_is_refused(amount: str, places: int) -> None:
     with pytest.raises(InvalidMoney, match=f"at most {places} fraction digits"):

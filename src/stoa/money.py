@@ -39,9 +39,8 @@ def to_minor(amount: Decimal, fraction_digits: int) -> int:
         raise InvalidMoney("must be a finite number")
     if amount.adjusted() > 20:
         raise InvalidMoney(too_large(fraction_digits))
-    scaled = amount.scaleb(fraction_digits)
-    minor = int(scaled)
-    if minor != scaled:
+    minor = int(amount.scaleb(fraction_digits))
+    if Decimal(minor).scaleb(-fraction_digits) != amount:  # `scaleb` rounds to 28 digits
         raise InvalidMoney(f"must have at most {fraction_digits} fraction digits in this store's currency")
     if minor < 0:
         raise InvalidMoney("must not be negative")
