@@ -3,6 +3,8 @@
 import asyncio
 
 import httpx
+import msgspec
+import pytest
 from starlette.applications import Starlette
 
 from stoa.access import audit
@@ -11,6 +13,7 @@ from stoa.access.authentication import MANY_EVERYWHERE, address_of
 from stoa.access.credentials import new_client_id, new_client_secret
 from stoa.access.oauth import routes
 from stoa.access.queries import COUNT_FAILURE, DELETE_OLD_ATTEMPTS
+from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.access.tenants import Tenant, post
@@ -72,6 +75,23 @@ async def test_an_attacker_at_another_address_does_not_lock_a_client_out(
         await guess(oauth, tenant.app)
     async with oauth_at(token_app, other_address(peer)) as home:
         assert (await post(home, auth=tenant.basic)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "sent", [["{client}, 192.0.2.1"], ["{client}", "192.0.2.1"], ["192.0.2.9", "{client}", "192.0.2.1"]]
+)
+async def test_clients_behind_two_proxies_are_told_apart(settings: Settings, peer: str, sent: list[str]) -> None:
+    application, client_id = Application(msgspec.structs.replace(settings, proxies=2)), new_client_id()
+
+    def oauth_of(client: str) -> httpx.AsyncClient:
+        headers = [("x-forwarded-for", each.format(client=client)) for each in sent]
+        transport = httpx.ASGITransport(application, client=("192.0.2.2", 40_000))
+        return httpx.AsyncClient(transport=transport, base_url="http://service.test", headers=headers)
+
+    async with oauth_of(peer) as attacker, oauth_of(other_address(peer)) as home:
+        assert [await guess(attacker, client_id) for _ in range(11)] == [401] * 10 + [429]
+        assert await guess(home, client_id) == 401
+    await application.close()
 
 
 async def test_a_client_under_distributed_attack_is_served_and_new_addresses_get_one_attempt(

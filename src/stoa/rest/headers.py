@@ -45,9 +45,14 @@ def check_headers(scope: Scope) -> dict[bytes, bytes]:
 
 
 def trust_proxies(scope: Scope, proxies: int) -> None:
-    """Take the client's address and scheme from the outermost trusted proxy. A client can forge entries before it."""
-    fields = dict(scope["headers"])
-    addresses = fields.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+    """Take the client's address and scheme from the outermost trusted proxy. A client can forge entries before it.
+
+    A proxy appends its entry to the field, or adds a field of its own, which means the same.
+    """
+    headers: Headers = scope["headers"]
+    fields = dict(headers)
+    sent = b",".join(value for name, value in headers if name == b"x-forwarded-for")
+    addresses = sent.decode("latin-1").split(",")
     if len(addresses) >= proxies and (address := addresses[-proxies].strip()):
         scope["client"] = (address, 0)
     scheme = fields.get(b"x-forwarded-proto", b"").decode("latin-1").split(",")[-1].strip().lower()
