@@ -133,6 +133,18 @@ async def test_a_cursor_of_another_list_is_refused(shop: Shop, other_shop: Shop)
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (400, "cursor_mismatch")
 
 
+async def test_a_cursor_of_a_long_query_continues(shop: Shop) -> None:
+    codes = [f"{n:0>100}" for n in range(100)]
+    first, second = await shop.add(*({**MUG, "sku": code, "barcode": code} for code in codes[:2]))
+    query = {"sku": ",".join(codes), "barcode": ",".join(codes), "limit": 1}
+    page = (await shop.client.get("/products", params=query)).json()
+    assert [product["id"] for product in page["data"]] == [first]
+    assert len(page["meta"]["next_cursor"]) > 25_000
+    answer = await shop.client.get("/products", params={"cursor": page["meta"]["next_cursor"]})
+    assert answer.status_code == 200, answer.text
+    assert [product["id"] for product in answer.json()["data"]] == [second]
+
+
 async def test_a_cursor_of_the_previous_release_works(shop: Shop) -> None:
     first, second = await shop.add(MUG, SHIRT)
     old = base64.urlsafe_b64encode(msgspec.json.encode([{"limit": "1"}, False, [first]])).rstrip(b"=").decode()

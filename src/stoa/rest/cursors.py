@@ -10,7 +10,7 @@ import msgspec
 
 from stoa.rest.problems import CursorMismatch, Fault, InvalidParameter
 
-LONGEST_CURSOR = 16_000  # room for a query string of about 10 kB
+LONGEST_CURSOR = 32_000  # as long as a URL allows, with room for a path and for parameters that may differ
 _LONGEST_TEXT_KEY = 1_000
 _NEVER = frozenset({"cursor", "page", "per_page"})  # parameters that a cursor does not store
 
