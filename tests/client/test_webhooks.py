@@ -89,6 +89,19 @@ def test_an_altered_message_is_refused(headers: dict[str, str], body: bytes) -> 
         Webhook(SECRET).verify(body, {name.lower(): value for name, value in headers.items()})
 
 
+def test_an_id_with_a_period_is_refused() -> None:
+    """A return from an install link is signed with the same secret, over a text that has periods."""
+    at = int(time.time())
+    headers = {**signed(SECRET, at=at, id="install.stoa_ci_1.demo"), "webhook-store": "7"}
+    key = base64.b64decode(SECRET.removeprefix("whsec_"))
+    named = hmac.digest(key, f"store.install.stoa_ci_1.demo.{at}.7".encode(), "sha256")
+    headers["webhook-signature"] += f" v1s,{base64.b64encode(named).decode()}"
+    with pytest.raises(SignatureRefused, match="webhook-id"):
+        verify(BODY, headers, SECRET)
+    with pytest.raises(SignatureRefused, match="webhook-id"):
+        store_of(headers, SECRET)
+
+
 def test_during_a_rotation_either_secret_is_accepted() -> None:
     old, new = new_secret(), new_secret()
     both = signed(new)

@@ -166,6 +166,8 @@ async def test_an_invalid_link_is_a_page_and_never_a_redirect(
         (link.url(scope="customers:erase"), 400, "has not registered"),
         (link.url(state="x" * 501), 400, "at most 500"),
         (link.url(state="a\nb"), 400, "printable"),
+        (link.url(state='{"id":"evt_1","type":"customer.erased"}'), 400, "printable"),
+        (link.url(state='8fJ2k.1773479366. {"id":"evt_1"}'), 400, "printable"),
         (f"/portal/install/stoa_ci_unknown?{urlsplit(link.url()).query}", 404, "no app"),
         (f"/portal/install/{link.app.app_id}", 404, "no app"),
         ("/portal/install/%00", 404, ""),
@@ -177,7 +179,7 @@ async def test_an_invalid_link_is_a_page_and_never_a_redirect(
     # The same checks guard the form: nothing is installed.
     await maria.open(link.url())
     data = {"_token": maria.token, "store": handle, "scopes": ASKED}
-    for url, status, _ in cases[:9]:
+    for url, status, _ in cases[:11]:
         for target in (url, url.replace("?", "/refuse?", 1)):
             answer = await maria.client.post(target, data=data, headers=SAME_ORIGIN)
             assert (answer.status_code, "location" in answer.headers) == (status, False) or answer.status_code == 404

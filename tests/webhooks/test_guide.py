@@ -154,6 +154,12 @@ def test_a_verification_program_rejects_old_timestamps(verifies: Any, tmp_path: 
     assert not verifies(SECRET, headers | {"webhook-timestamp": "soon"}, BODY, tmp_path)
 
 
+@pytest.mark.parametrize("verifies", PROGRAMS[:3])
+def test_a_verification_program_rejects_ids_with_periods(verifies: Any, tmp_path: Path) -> None:
+    headers = sign([SECRET], "install.stoa_ci_1.demo", int(time.time()), BODY)
+    assert not verifies(SECRET, headers, BODY, tmp_path)
+
+
 @pytest.mark.parametrize("verifies", PROGRAMS)
 def test_a_signed_event_of_the_guide_passes_every_verification(verifies: Any, tmp_path: Path) -> None:
     (program,) = [block for block in blocks(GUIDE, "python") if "def signed(" in block.text]

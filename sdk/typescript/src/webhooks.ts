@@ -133,6 +133,8 @@ function signedParts(
   if (!id || !stamp || !signatures) {
     throw new SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required");
   }
+  // A signed text that is no event, such as the return from an install link.
+  if (id.includes(".")) throw new SignatureRefused("webhook-id must not contain a period");
   if (!/^[0-9]{1,15}$/.test(stamp)) throw new SignatureRefused("webhook-timestamp must be a number of seconds");
   if (!(Math.abs(now - Number(stamp)) <= toleranceS)) {
     throw new SignatureRefused("webhook-timestamp is too far from the current time; check the clock");

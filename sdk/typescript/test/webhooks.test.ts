@@ -33,6 +33,7 @@ test("an altered message is refused", async () => {
     [{ ...signed(), "webhook-timestamp": "9".repeat(400) }, BODY],
     [{ ...signed(), "webhook-timestamp": "\u0663" }, BODY],
     [{ "webhook-id": "msg_1" }, BODY],
+    [signed(SECRET, { id: "install.stoa_ci_1.demo" }), BODY],
     [signed(newSecret()), BODY],
     [signed(SECRET, { body: "[]" }), "[]"],
     [signed(SECRET, { body: "no JSON" }), "no JSON"],

@@ -269,7 +269,11 @@ async def signing_secrets(db: Executor, cipher: Cipher, app_id: int) -> list[str
 
 
 def install_content(client_id: str, store: str, timestamp: int, state: str) -> bytes:
-    """The text that the signature of a completed install covers; only `state` can contain a period."""
+    """The text that the signature of a completed install covers; only `state` can contain a period.
+
+    It begins differently from the text of a delivery, whose signature has the same key: no event id contains a period. For
+    receivers that do not check the id, `state` contains no `{`, with which the body of an event would begin.
+    """
     return f"install.{client_id}.{store}.{timestamp}.{state}".encode()
 
 

@@ -178,6 +178,8 @@ def _signed(given: Mapping[str, str], tolerance_s: float, now: float | None) -> 
     )
     if not (message_id and stamp and signatures):
         raise SignatureRefused("the headers webhook-id, webhook-timestamp and webhook-signature are required")
+    if "." in message_id:  # a signed text that is no event, such as the return from an install link
+        raise SignatureRefused("webhook-id must not contain a period")
     if not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= 15):
         raise SignatureRefused("webhook-timestamp must be a number of seconds")
     if not abs((time.time() if now is None else now) - int(stamp)) <= tolerance_s:  # false for NaN

@@ -125,9 +125,10 @@ async def _return_to(visit: Visit, app: App) -> str:
 
 
 def _state(visit: Visit) -> str:
+    """Return the state, which the visitor chooses and the app's secret signs: it must not contain the body of an event."""
     state = visit.request.query_params.get("state", "")
-    if len(state) > MAX_STATE_LENGTH or not state.isprintable():
-        raise _invalid(f"Its state must have at most {MAX_STATE_LENGTH} printable characters.")
+    if len(state) > MAX_STATE_LENGTH or not state.isprintable() or "{" in state:
+        raise _invalid(f"Its state must have at most {MAX_STATE_LENGTH} printable characters, and no {{.")
     return state
 
 
