@@ -30,7 +30,11 @@ export class Export<T> implements AsyncIterable<T> {
     this.#cursor = cursor;
   }
 
-  /** The place after the last resource that you got. Pass it to a later export to go on there. */
+  /**
+   * Where a later export goes on, if you pass it; it moves when you have got all resources of a batch, at most 1,000.
+   *
+   * An export that goes on where another one was interrupted repeats the resources of its last batch.
+   */
   get cursor(): string | undefined {
     return this.#cursor;
   }
@@ -72,9 +76,9 @@ export class Export<T> implements AsyncIterable<T> {
           }
           const settled = held;
           held = [];
-          this.#cursor = (end["cursor"] as string | null) ?? this.#cursor;
           if (settled.length) failures = 0;
           yield* settled;
+          this.#cursor = (end["cursor"] as string | null) ?? this.#cursor;
           if ("code" in end) throw refusal({ status: end["status"] as number, headers: new Headers(), text: line });
           this.#total = (end["total"] as number | undefined) ?? this.#total;
           complete = end["complete"] === true;

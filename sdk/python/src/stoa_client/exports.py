@@ -44,27 +44,27 @@ class Progress:
         self._failures = 0
         self._held: list[bytes] = []  # the rows after the last cursor; they come again if the connection breaks
 
-    def take(self, line: bytes) -> list[bytes]:
-        """The rows that a line makes final. Raises the error that ended the stream."""
+    def take(self, line: bytes) -> Iterator[bytes]:
+        """The rows that a line makes final; the cursor moves when the caller has taken all of them."""
         if line.startswith(_META):
             try:
                 meta = decode(line, _End).meta
             except msgspec.DecodeError as error:  # the connection ended in this line
                 raise ConnectionFailed("the stream ended without its last line") from error
             self.total, self.complete = meta.total if meta.total is not None else self.total, meta.complete
-            return self._settled(meta.cursor)
-        if _FAILED in line and (problem := _problem(line)) is not None:
+            yield from self._settled(meta.cursor)
+        elif _FAILED in line and (problem := _problem(line)) is not None:
             self.problem = problem
-            return self._settled(problem.get("cursor"))
-        self._held.append(line)
-        return []
+            yield from self._settled(problem.get("cursor"))
+        else:
+            self._held.append(line)
 
-    def _settled(self, cursor: str | None) -> list[bytes]:
+    def _settled(self, cursor: str | None) -> Iterator[bytes]:
         rows, self._held = self._held, []
-        self.cursor = cursor or self.cursor
         if rows:
             self._failures = 0
-        return rows
+        yield from rows
+        self.cursor = cursor or self.cursor
 
     def check(self) -> None:
         """Raise if the stream ended without its end."""
@@ -123,7 +123,10 @@ class _Stream(Generic[T, L, P]):
 
     @property
     def cursor(self) -> str | None:
-        """The place after the last resource that you got."""
+        """Where a later export goes on; it moves when you have got all resources of a batch, at most 1,000.
+
+        An export that goes on where another one was interrupted repeats the resources of its last batch.
+        """
         return self._progress.cursor
 
     @property
@@ -138,7 +141,7 @@ class _Stream(Generic[T, L, P]):
 class Export(_Stream[T, Callable[[Mapping[str, Any]], Iterator[bytes]], Callable[[str], Iterator[bytes]]]):
     """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
 
-    `cursor` is the place after the last resource that you got: pass it to a later export to go on there.
+    Pass `cursor` to a later export to go on there.
     """
 
     def rows(self) -> Iterator[bytes]:
