@@ -73,10 +73,11 @@ function operationOf(baseUrl: string, request: Outgoing): Pick<RequestInfo, "ope
 }
 
 /** A hook that fails must not fail the call: a write may have taken effect. */
-function call<T>(hook: ((info: T) => void) | undefined, info: T): void {
+function call<T>(hook: ((info: T) => unknown) | undefined, info: T): void {
+  const log = (error: unknown): void => console.error("a hook of the Stoa client failed", error);
   try {
-    hook?.(info);
+    void Promise.resolve(hook?.(info)).catch(log); // a hook may be asynchronous
   } catch (error) {
-    console.error("a hook of the Stoa client failed", error);
+    log(error);
   }
 }

@@ -4,16 +4,17 @@ import { DeadlineExceeded } from "./errors.js";
 /** The result of some work, unless the caller aborts or the deadline passes first; the work itself continues. */
 export function abortable<T>(work: T | Promise<T>, deadline: number, what: string, signal?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
+    const result = Promise.resolve(work);
+    result.then(resolve, reject); // at once: work that fails without a handler would end the program
     if (signal?.aborted) return reject(signal.reason);
     const stop = (): void => reject(signal?.reason);
     const timer = at(deadline, () => reject(new DeadlineExceeded(`${what} before the deadline of the call`)));
     signal?.addEventListener("abort", stop, { once: true });
-    Promise.resolve(work)
-      .finally(() => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", stop);
-      })
-      .then(resolve, reject);
+    const settle = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+    };
+    result.then(settle, settle);
   });
 }
 

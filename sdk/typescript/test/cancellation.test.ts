@@ -64,6 +64,19 @@ for (const [name, call] of Object.entries(CALLS)) {
   });
 }
 
+test("a token that fails after its call was aborted does not end the program", async () => {
+  let failed = false;
+  const token = async (): Promise<string> => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    failed = true;
+    throw new Error("no token"); // without a handler, the test fails
+  };
+  const client = new Client("https://store.example", { token, fetch: stalling() });
+  await assert.rejects(client.products.get(1, { signal: AbortSignal.abort(new Error("enough")) }), /enough/);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assert.ok(failed);
+});
+
 test("a signal ends the iteration over installations", async () => {
   const stop = new AbortController();
   const options = { authUrl: "https://store.example/oauth/token", clientId: "a", clientSecret: "b", signal: stop.signal };

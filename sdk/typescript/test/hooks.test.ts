@@ -58,4 +58,8 @@ test("a call that is aborted is seen, and a hook that fails does not fail the ca
   };
   assert.equal((await new FakeTransport().client({ onRequest: fail, onResponse: fail }).products.get(7)).id, 7);
   assert.equal(logged.mock.callCount(), 2);
+  const failLater = async () => fail(); // without a handler, its rejection would end the program
+  assert.equal((await new FakeTransport().client({ onRequest: failLater, onResponse: failLater }).products.get(7)).id, 7);
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.equal(logged.mock.callCount(), 4);
 });
