@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stoa_client import AsyncClient, Client, codes
-from stoa_client.uploads import Upload
+from stoa_client.uploads import Upload, source
 from tests.client.lossy import lost_at_first, through
 from tests.support.service import Account
 
@@ -64,6 +64,16 @@ def test_an_open_file_is_sent_from_its_position_and_stays_open(client: Client, t
 def test_bytes_need_a_media_type(client: Client, given: Upload) -> None:
     with pytest.raises(ValueError, match="media_type"):
         client.products.imports.create(given)
+
+
+def test_each_attempt_sends_all_bytes_while_an_earlier_one_still_reads(tmp_path: Path) -> None:
+    (tmp_path / "mugs.ndjson").write_bytes(content := ndjson(10_000))
+    with source(tmp_path / "mugs.ndjson") as opened:
+        late, sent = opened.parts(), b""
+        for part in opened.parts():
+            sent += part
+            next(late)
+        assert sent == content
 
 
 async def test_rows_may_come_from_an_async_iterator(async_client: AsyncClient) -> None:

@@ -3,6 +3,7 @@
 import io
 import os
 import tempfile
+import threading
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol, Self, TypeAlias, runtime_checkable
@@ -35,6 +36,7 @@ class Source:
     def __init__(self, file: IO[bytes], media_type: str | None, *, owned: bool = True) -> None:
         self._file = file
         self._owned = owned
+        self._lock = threading.Lock()
         self._start = file.tell()
         if media_type is None:
             self.__exit__()
@@ -44,9 +46,16 @@ class Source:
         self.size = file.seek(0, os.SEEK_END) - self._start
 
     def parts(self) -> Iterator[bytes]:
-        self._file.seek(self._start)
-        while part := self._file.read(_PART):
+        """The bytes from the start. A late attempt may still read its parts while the next attempt reads them again."""
+        at = self._start
+        while part := self._read(at):
             yield part
+            at += len(part)
+
+    def _read(self, at: int) -> bytes:
+        with self._lock:
+            self._file.seek(at)
+            return self._file.read(_PART)
 
     def __enter__(self) -> Self:
         return self
