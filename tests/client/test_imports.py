@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoa_client import AsyncClient, Client, codes
+from stoa_client import AsyncClient, Client, codes, errors
 from stoa_client.uploads import Upload, source
 from tests.client.lossy import lost_at_first, through
 from tests.support.service import Account
@@ -100,6 +100,17 @@ def test_failed_rows_can_be_saved_corrected_and_imported_again(client: Client, t
     failures.write_text(failures.read_text().replace("much", "2.00"))
     corrected = client.products.imports.wait(client.products.imports.create(failures), within_s=60)
     assert corrected.counts.created == 1
+
+
+async def test_a_report_that_cannot_be_read_leaves_the_former_file(
+    client: Client, async_client: AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "failures.csv").write_text("corrected by hand")
+    with pytest.raises(errors.NotFound):
+        client.products.imports.save_failures("imp_unknown", tmp_path / "failures.csv")
+    with pytest.raises(errors.NotFound):
+        await async_client.products.imports.save_failures("imp_unknown", tmp_path / "failures.csv")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("failures.csv", "corrected by hand")]
 
 
 def test_an_interrupted_upload_is_retried_from_the_start(account: Account) -> None:

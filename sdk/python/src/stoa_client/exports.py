@@ -2,16 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from stoa_client.answers import as_row
 from stoa_client.decoding import decode
 from stoa_client.errors import ApiError, ConnectionFailed, StoaError, Unauthorized, refusal
+from stoa_client.files import complete_file
 from stoa_client.time_limits import current_deadline
 
 T = TypeVar("T")
@@ -98,19 +98,6 @@ def _problem(line: bytes) -> dict[str, Any] | None:
     return found if found.get("complete") is False and {"code", "status", "cursor"} <= found.keys() else None
 
 
-@contextmanager
-def _complete_file(path: str | Path) -> Generator[BinaryIO]:
-    """A file that exists only when it is complete."""
-    target = Path(path)
-    partial = target.with_name(target.name + ".part")
-    try:
-        with partial.open("wb") as file:
-            yield file
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 class _Stream(Generic[T, L, P]):
     """What is the same for threads and for an event loop; `L` opens the lines after a cursor, and `P` the parts of a file."""
 
@@ -161,7 +148,7 @@ class Export(_Stream[T, Callable[[Mapping[str, Any]], Iterator[bytes]], Callable
 
     def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
         """Write all resources to a file, which exists only when it is complete; returns its size in bytes."""
-        with _complete_file(path) as file:
+        with complete_file(path) as file:
             if format == "csv":
                 for part in self._parts(CSV):
                     file.write(part)
@@ -192,7 +179,7 @@ class AsyncExport(
             yield self._resource(row)
 
     async def to_file(self, path: str | Path, format: Literal["ndjson", "csv"] = "ndjson") -> int:
-        with _complete_file(path) as file:
+        with complete_file(path) as file:
             if format == "csv":
                 async for part in self._parts(CSV):
                     file.write(part)

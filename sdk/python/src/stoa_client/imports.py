@@ -4,7 +4,6 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from stoa_client.answers import Model, read_one
 from stoa_client.connection import AsyncResource, Resource
 from stoa_client.decoding import decode
 from stoa_client.errors import Fault, UnexpectedAnswer, WaitedTooLong
+from stoa_client.files import complete_file
 from stoa_client.flows import Flow, Pause, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.models import Import
@@ -78,8 +78,11 @@ class ImportJobs(Resource):
             yield _row(line)
 
     def save_failures(self, job: Import | str, to: str | os.PathLike[str]) -> None:
-        """Write the failed rows with their errors to a CSV file; correct them there and import the file again."""
-        with Path(to).open("wb") as file:
+        """Write the failed rows with their errors to a CSV file; correct them there and import the file again.
+
+        The file is written or replaced only when it is complete.
+        """
+        with complete_file(to) as file:
             file.writelines(self._connection.parts(f"{self._path}/{_name(job)}", CSV))
 
 
@@ -98,6 +101,6 @@ class AsyncImportJobs(AsyncResource):
             yield _row(line)
 
     async def save_failures(self, job: Import | str, to: str | os.PathLike[str]) -> None:
-        with Path(to).open("wb") as file:  # noqa: ASYNC230 - a local file, in small parts
+        with complete_file(to) as file:
             async for part in self._connection.parts(f"{self._path}/{_name(job)}", CSV):
                 file.write(part)
