@@ -110,6 +110,18 @@ def test_an_export_that_resumes_at_a_saved_cursor_loses_no_row() -> None:
     assert export.cursor == "end"
 
 
+def test_an_export_that_was_read_writes_a_complete_file(tmp_path: Path) -> None:
+    (tmp_path / "backup.ndjson").write_bytes(b"the former backup")
+    answers = Answers(*[[*ROWS[:3], checkpoint("three"), *ROWS[3:], END]] * 3)
+    with asking(answers) as client:
+        export = client.products.export(cursor="zero")
+        assert [each.id for each in export] == [0, 1, 2, 3, 4, 5]
+        assert next(iter(export)).id == 0
+        size = export.to_file(tmp_path / "backup.ndjson")
+    assert (tmp_path / "backup.ndjson").read_bytes() == b"".join(ROWS)
+    assert (size, export.cursor, answers.cursors) == (len(b"".join(ROWS)), "end", ["zero"] * 3)
+
+
 async def test_an_async_export_that_resumes_at_a_saved_cursor_loses_no_row() -> None:
     http = httpx.AsyncClient(transport=httpx.MockTransport(Answers([*ROWS[:3], checkpoint("three"), *ROWS[3:], END])))
     async with AsyncClient("http://shop.example", client_id="a", client_secret="b", http=http) as client:

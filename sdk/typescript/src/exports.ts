@@ -18,15 +18,17 @@ export interface Reading {
 
 /**
  * All resources of a list, read as a stream with `for await`. It resumes after a broken connection, and throws if it cannot be
- * completed.
+ * completed. Each iteration and each file begins anew.
  */
 export class Export<T> implements AsyncIterable<T> {
   readonly #begin: () => Reading;
+  readonly #given: string | undefined;
   #cursor: string | undefined;
   #total: number | undefined;
 
   constructor(begin: () => Reading, cursor?: string) {
     this.#begin = begin;
+    this.#given = cursor;
     this.#cursor = cursor;
   }
 
@@ -63,11 +65,12 @@ export class Export<T> implements AsyncIterable<T> {
 
   async *#read(): AsyncGenerator<Read<T>, void> {
     const { open, retries, endsAt = Infinity, signal } = this.#begin();
+    let cursor = (this.#cursor = this.#given);
     for (let failures = 0, complete = false; !complete; ) {
       // The rows after the last cursor; they come again if the connection breaks.
       let held: Read<T>[] = [];
       try {
-        for await (const line of open(this.#cursor)) {
+        for await (const line of open(cursor)) {
           const row = JSON.parse(line) as Record<string, unknown>;
           const end = endOf(line, row);
           if (!end) {
@@ -78,7 +81,7 @@ export class Export<T> implements AsyncIterable<T> {
           held = [];
           if (settled.length) failures = 0;
           yield* settled;
-          this.#cursor = (end["cursor"] as string | null) ?? this.#cursor;
+          this.#cursor = cursor = (end["cursor"] as string | null) ?? cursor;
           if ("code" in end) throw refusal({ status: end["status"] as number, headers: new Headers(), text: line });
           this.#total = (end["total"] as number | undefined) ?? this.#total;
           complete = end["complete"] === true;

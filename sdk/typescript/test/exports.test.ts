@@ -64,6 +64,20 @@ test("an export that resumes at a saved cursor loses no row", async () => {
   assert.equal(exported.cursor, "end");
 });
 
+test("an export that was read gives a complete file", async () => {
+  const cursors: (string | null)[] = [];
+  const fetch: typeof globalThis.fetch = async (url) => {
+    cursors.push(new URL(String(url)).searchParams.get("cursor"));
+    return new Response(rows.join("") + end, { headers: { "content-type": "application/x-ndjson" } });
+  };
+  const exported = new Client("https://shop.example", { token: "stoa_at_x", fetch }).products.export({ cursor: "zero" });
+  assert.equal((await exported.toArray()).length, 4);
+  let text = "";
+  for await (const part of exported.file()) text += new TextDecoder().decode(part);
+  assert.equal(text, rows.join(""));
+  assert.deepEqual(cursors, ["zero", "zero"]);
+});
+
 test("an export contains every resource of the list", async () => {
   const client = clientOf(accounts.other);
   const names = ["Export A", "Export B", "Export C"];

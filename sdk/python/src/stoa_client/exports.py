@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -106,7 +107,13 @@ class _Stream(Generic[T, L, P]):
         self._parts = parts
         self._kind = kind
         self._tombstones = bool(query.get("include_deleted"))
-        self._progress = Progress(retries, query.get("cursor"))
+        self._new_progress = partial(Progress, retries, query.get("cursor"))
+        self._progress = self._new_progress()
+
+    def _begin(self) -> Progress:
+        """Each iteration reads the whole list."""
+        self._progress = self._new_progress()
+        return self._progress
 
     @property
     def cursor(self) -> str | None:
@@ -128,12 +135,12 @@ class _Stream(Generic[T, L, P]):
 class Export(_Stream[T, Callable[[Mapping[str, Any]], Iterator[bytes]], Callable[[str], Iterator[bytes]]]):
     """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
 
-    Pass `cursor` to a later export to go on there.
+    Each iteration and each file begins anew. Pass `cursor` to a later export to go on there.
     """
 
     def rows(self) -> Iterator[bytes]:
         """The resources as JSON."""
-        progress = self._progress
+        progress = self._begin()
         while not progress.complete:
             try:
                 for line in self._lines({"cursor": progress.cursor}):
@@ -164,7 +171,7 @@ class AsyncExport(
     """All resources of a list, read as a stream with `async for`."""
 
     async def rows(self) -> AsyncIterator[bytes]:
-        progress = self._progress
+        progress = self._begin()
         while not progress.complete:
             try:
                 async for line in self._lines({"cursor": progress.cursor}):
