@@ -107,6 +107,7 @@ def test_arguments_become_the_request() -> None:
         ("create_order", {"line_items": '{"sku": "A", "quantity": 2}'}, {"line_items": [{"sku": "A", "quantity": 2}]}),
         ("find_orders", {"number": "NaN", "limit": "1e3"}, {"number": "NaN", "limit": "1e3"}),
         ("find_orders", {"number": True}, {"number": True}),
+        ("find_orders", {"number": "9" * 400}, {"number": int("9" * 400)}),
     ],
 )
 def test_what_a_model_meant_is_accepted(tool: str, given: dict[str, Any], meant: dict[str, Any]) -> None:
@@ -124,6 +125,18 @@ def test_wrong_arguments_are_explained() -> None:
     missing = faults(task_tools()["ship_order"], {"line_items": [{"id": 1}]})
     assert [each["pointer"] for each in missing] == ["/idempotency_key", "/order_id", "/line_items/0/quantity"]
     assert missing[0]["detail"].startswith("It is required. A new UUID")
+
+
+@pytest.mark.parametrize("text", ["K\u00f6ln-1", "a key", "a\nb"])
+def test_a_text_that_no_header_can_have_is_a_wrong_argument(text: str) -> None:
+    creating, changing = task_tools()["create_product"], operation_tools()["update_product"]
+    for tool, name, others in (
+        (creating, "idempotency_key", {"name": "Mug", "price": "1"}),
+        (changing, "idempotency_key", {"product_id": 1, "body": {}}),
+        (changing, "if_match", {"product_id": 1, "body": {}}),
+    ):
+        assert [each["pointer"] for each in faults(tool, {**others, name: text})] == [f"/{name}"]
+        assert not faults(tool, {**others, name: "Ko-1"})
 
 
 @pytest.mark.parametrize(

@@ -120,4 +120,4 @@ def _parsed(kinds: set[str], value: str) -> Any:
         number = int(text) if "integer" in kinds else float(text)
     except ValueError:
         return value
-    return number if math.isfinite(number) else value
+    return number if isinstance(number, int) or math.isfinite(number) else value

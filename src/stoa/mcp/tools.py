@@ -23,6 +23,7 @@ _KEY = (
     "the same key and the same arguments."
 )
 _PATH_TEXT = r"^[A-Za-z0-9_-]+$"
+_HEADER_TEXT = r"^[!-~]+$"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -123,7 +124,9 @@ def parameter_schema(parameter: Parameter) -> Schema:
         # The enum of all fields would be the longest part of most tools; the API names them in its refusal.
         return {**described, "items": {"type": "string"}}
     if parameter.name == "If-Match":
-        return {**described, "type": ["integer", "string"], "description": "Change it only if it has this `version`."}
+        described |= {"type": ["integer", "string"], "description": "Change it only if it has this `version`."}
+    if parameter.name in HEADERS:
+        return {**described, "pattern": _HEADER_TEXT}
     if parameter.where == "path" and schema.get("type") == "string":
         return {**described, "pattern": _PATH_TEXT}
     return described
