@@ -2,7 +2,7 @@
 
 import re
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx
 import pyotp
@@ -83,6 +83,16 @@ async def scopes_on(operator: Operator, handle: str, link: Link) -> list[str] | 
     return found[0].scopes if found else None
 
 
+class QueryDict(dict[str, Any]):
+    """The query as Django has it: a dict that stores lists, and returns the last value of each."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(parse_qs(urlsplit(url).query))
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name)[-1]
+
+
 async def test_a_merchant_approves_some_scopes_and_returns_with_a_valid_signature(
     operator: Operator, maria: User, link: Link, handle: str
 ) -> None:
@@ -97,6 +107,8 @@ async def test_a_merchant_approves_some_scopes_and_returns_with_a_valid_signatur
     assert set(query) == {"from", "state", "store", "timestamp", "signature"}
     done = verify_install(url, link.app.client_id, link.secret, state=STATE)
     assert (done.store, done.state) == (handle, STATE)
+
+    assert verify_install(QueryDict(url), link.app.client_id, link.secret, state=STATE) == done
 
     stamp = int(query["timestamp"])
     cases: list[tuple[str, dict[str, Any]]] = [

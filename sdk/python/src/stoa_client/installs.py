@@ -82,7 +82,7 @@ def verify_install(
 
 def _query(returned: str | Mapping[str, str]) -> dict[str, str]:
     if not isinstance(returned, str):
-        return dict(returned)
+        return {name: returned[name] for name in returned}  # a copy of Django's QueryDict would contain lists
     return dict(parse_qsl(returned.partition("?")[2] or returned, keep_blank_values=True))
 
 
