@@ -1,9 +1,12 @@
 """Every call ends: at the limit of an attempt or at its deadline, whatever the service sends or asks for."""
 
+import asyncio
 import io
+import math
 import socket
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -92,6 +95,17 @@ async def test_the_deadline_ends_a_call_with_retries_left() -> None:
         async with AsyncClient(url, client_id="a", client_secret="b", deadline_s=0.5, retries=1000) as client:
             with pytest.raises((ConnectionFailed, DeadlineExceeded)):  # for a token
                 await client.products.get(1)
+
+
+async def test_limits_may_be_infinite() -> None:
+    """More calls run at a time than the client sends at a time, so that some wait for a place."""
+    limits: Any = {"token": "t", "timeout_s": math.inf, "deadline_s": math.inf}
+    answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n"
+    with trickling(answer, b'{"data":{}}') as url:
+        with Client(url, **limits) as client, ThreadPoolExecutor(20) as threads:
+            assert len([*threads.map(lambda _: client.products.get(1), range(20))]) == 20
+        async with AsyncClient(url, **limits) as client:
+            assert len(await asyncio.gather(*(client.products.get(1) for _ in range(20)))) == 20
 
 
 def test_a_long_retry_after_of_one_call_does_not_stop_the_others() -> None:

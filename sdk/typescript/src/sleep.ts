@@ -20,7 +20,12 @@ export function abortable<T>(work: T | Promise<T>, deadline: number, what: strin
 
 /** Call something at a time. */
 export function at(time: number, call: () => void): ReturnType<typeof setTimeout> {
-  return setTimeout(call, Math.min(Math.max(0, time - performance.now()), LONGEST_TIMER_MS));
+  return after(time - performance.now(), call);
+}
+
+/** Call something after a time, which may be infinite. */
+export function after(ms: number, call: () => void): ReturnType<typeof setTimeout> {
+  return setTimeout(call, Math.min(Math.max(0, ms), LONGEST_TIMER_MS));
 }
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1; // a longer one would end at once
@@ -33,10 +38,10 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       clearTimeout(timer);
       reject(signal?.reason);
     };
-    const timer = setTimeout(() => {
+    const timer = after(ms, () => {
       signal?.removeEventListener("abort", stop);
       resolve();
-    }, ms);
+    });
     signal?.addEventListener("abort", stop, { once: true });
   });
 }

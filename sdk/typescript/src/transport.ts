@@ -1,5 +1,6 @@
 /** One attempt of a request: sent with `fetch`, and read in full unless it is streamed. */
 import { ConnectionFailed } from "./errors.js";
+import { after } from "./sleep.js";
 
 export const VERSION = "0.4.0-dev.0";
 
@@ -108,10 +109,10 @@ class Clock {
     clearTimeout(this.#timer);
     this.#caller?.throwIfAborted(); // perhaps while the reader was busy with a part
     this.#caller?.addEventListener("abort", this.#stopForCaller, { once: true });
-    this.#timer = setTimeout(() => {
+    this.#timer = after(timeoutMs, () => {
       this.#late = true;
       this.#abort.abort();
-    }, timeoutMs);
+    });
   }
 
   stop(): void {

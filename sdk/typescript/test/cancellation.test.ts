@@ -103,6 +103,17 @@ test("a deadline and a signal end the wait for an import", async () => {
   await assert.rejects(client.products.imports.wait("imp_1", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
 });
 
+test("a limit may be infinite", async () => {
+  const fetch: typeof globalThis.fetch = (_url, init) =>
+    new Promise((resolve, reject) => {
+      init?.signal?.addEventListener("abort", () => reject(init.signal?.reason));
+      setTimeout(() => resolve(Response.json({ data: { id: 1 } })), 50);
+    });
+  const client = new Client("https://store.example", { token: "t", fetch, retries: 0, timeoutMs: Infinity, deadlineMs: Infinity });
+  assert.equal((await client.products.get(1)).id, 1);
+  assert.equal((await client.products.get(1, { timeoutMs: Infinity })).id, 1);
+});
+
 test("a page after the deadline of its iteration is not requested", async () => {
   const fake = new FakeTransport();
   fake.answer("list_products", [{ id: 1 }, { id: 2 }]);

@@ -76,12 +76,15 @@ class _Account(msgspec.Struct, frozen=True):
         return kept
 
 
+_LONGEST_S = 1e6  # 11 days: timers and sockets accept no infinite time
+
+
 def _policy(options: Options) -> RetryPolicy:
     default = RetryPolicy()
     policy = RetryPolicy(
         retries=options.get("retries", default.retries),
-        deadline_s=options.get("deadline_s", default.deadline_s),
-        timeout_s=options.get("timeout_s", default.timeout_s),
+        deadline_s=min(options.get("deadline_s", default.deadline_s), _LONGEST_S),
+        timeout_s=min(options.get("timeout_s", default.timeout_s), _LONGEST_S),
     )
     if policy.retries < 0 or not policy.deadline_s > 0 or not policy.timeout_s > 0:  # false for NaN
         raise ValueError("retries must be at least 0, and deadline_s and timeout_s more than 0")
