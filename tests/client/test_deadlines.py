@@ -5,6 +5,7 @@ import io
 import math
 import socket
 import threading
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from stoa_client import AsyncClient, Client, ConnectionFailed, DeadlineExceeded, codes, errors
+from stoa_client import AsyncClient, Client, ConnectionFailed, DeadlineExceeded, codes, deadline, errors, installations
 from stoa_client.flows import Enter, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.requests import request
@@ -95,6 +96,16 @@ async def test_the_deadline_ends_a_call_with_retries_left() -> None:
         async with AsyncClient(url, client_id="a", client_secret="b", deadline_s=0.5, retries=1000) as client:
             with pytest.raises((ConnectionFailed, DeadlineExceeded)):  # for a token
                 await client.products.get(1)
+
+
+def test_a_deadline_ends_the_list_of_installations() -> None:
+    with trickling(*ENDLESS["in the body"]) as url:
+        listing = installations(f"{url}/oauth/token", "a", "b")
+        with deadline(0.3), pytest.raises(ConnectionFailed, match="no complete response within 0"):
+            next(listing)
+        with deadline(0.001), pytest.raises(DeadlineExceeded):
+            time.sleep(0.01)
+            next(installations(f"{url}/oauth/token", "a", "b"))
 
 
 async def test_limits_may_be_infinite() -> None:

@@ -14,11 +14,11 @@ import msgspec
 
 from stoa_client.answers import Model, decoded
 from stoa_client.connection import Connection
-from stoa_client.errors import StoaError
+from stoa_client.errors import DeadlineExceeded, StoaError
 from stoa_client.flows import RetryPolicy, failure
 from stoa_client.pages import Cursors
 from stoa_client.private_keys import PrivateKey
-from stoa_client.time_limits import within
+from stoa_client.time_limits import current_deadline, within
 from stoa_client.tokens import Credentials, refused, request_token
 from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
@@ -109,8 +109,10 @@ def installations(
             http.headers["authorization"] = f"Bearer {token.text}"
         while True:
             get = partial(http.get, url, params={"limit": 250, **query})
+            if time.monotonic() >= current_deadline():
+                raise DeadlineExceeded("the deadline of the call passed before the request was sent")
             try:
-                answer = within(time.monotonic() + timeout_s, get)
+                answer = within(min(time.monotonic() + timeout_s, current_deadline()), get)
             except httpx.RequestError as error:
                 raise failure(error, 1) from error
             if answer.status_code >= 400:
