@@ -1,6 +1,7 @@
 """Products that a person creates and edits in a form: all fields, the grid of variants, prices as people type them, and races."""
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -179,6 +180,22 @@ async def test_a_long_description_stays_as_it_is(shop: Shop, maria: User, store_
     assert "description" not in form
     await maria.submit(url, {**form, "name": "Cup"})
     assert len((await stored(shop, mug))["description"]) == 20_000
+
+
+@pytest.mark.parametrize("weight", ["1.360777", "1000000", "1e6", "123456.789012", "10"])
+async def test_a_page_that_is_saved_keeps_every_digit_of_a_weight(
+    shop: Shop, maria: User, store_url: str, weight: str
+) -> None:
+    headers = {"content-type": "application/json"}
+    body = f'{{"name": "Mug", "price": "9.00", "weight": {weight}, "variants": [{{"sku": "M", "weight": {weight}}}]}}'
+    made = (await shop.client.post("/products", content=body, headers=headers)).json()["data"]
+    url = f"{store_url}/products/{made['id']}"
+    await maria.submit(f"{url}/edit", {**await shown(maria, f"{url}/edit"), "name": "Cup"})
+    assert maria.notice == "Saved.", maria.faults
+    [variant] = (await stored(shop, made["id"]))["variants"]
+    assert variant["weight"] == float(weight)
+    await maria.open(url)
+    assert f"<dd>{Decimal(weight):f} kg</dd>" in maria.text
 
 
 async def test_a_product_without_stock_is_out_of_stock_and_not_low(shop: Shop, maria: User, store_url: str) -> None:
