@@ -43,6 +43,7 @@ async def test_a_person_creates_a_collection_with_rules_and_products(
     assert "are being applied" in maria.text
     await maria.submit(f"{url}/summer", {**form, "title": "Winter"})
     assert (maria.response.status_code, maria.faults[""][:8]) == (409, "Somebody")
+    assert f'<a href="{url}/summer" target="_blank">Open the page as it is now</a>' in maria.text
     await apply_collections(db)
     await maria.open(f"{url}/summer")
     assert ("Linen Shirt" in maria.text, "By a rule" in maria.text, "50.00..60.00" in maria.text) == (True, True, True)

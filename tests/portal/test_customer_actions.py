@@ -4,6 +4,7 @@ from typing import Any
 
 from stoa.access import audit
 from stoa.db.pool import Database
+from tests.portal.shown_forms import shown_form
 from tests.portal.store_pages import hidden, place_order
 from tests.support.people import User
 from tests.support.shops import PERSON, SHIRT, Shop
@@ -78,6 +79,30 @@ async def test_a_person_changes_a_customer_that_nobody_else_changed(shop: Shop, 
     await maria.submit(url, {**stale, "key": "another-tab", **changed, "first_name": "Ada"})
     assert maria.response.status_code == 409
     assert maria.faults[""].startswith("Somebody changed this while your page was open.")
+
+
+async def test_a_second_submit_does_not_undo_what_somebody_else_changed(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    customer = (await shop.client.post("/customers", json=PERSON)).json()["data"]
+    [address], at = customer["addresses"], f"/customers/{customer['id']}"
+    url = f"{store_url}{at}/edit"
+    for form, changed, path in (
+        (url, {"note": "Call first."}, at),
+        (f"{store_url}{at}/addresses/{address['id']}", {"company": "Mill"}, f"{at}/addresses/{address['id']}"),
+    ):
+        await maria.open(url)
+        sent = shown_form(maria.response.text, form)
+        assert (await shop.client.patch(path, json=changed)).status_code == 200
+        for _ in range(2):
+            assert sent is not None
+            await maria.submit(form, {**sent, "first_name": "Augusta", "address[city]": "Bruges"})
+            assert maria.response.status_code == 409
+            assert maria.faults[""].startswith("Somebody changed this while your page was open.")
+            sent = shown_form(maria.response.text, form)
+    now = await only_customer(shop)
+    assert (now["note"], now["addresses"][0]["company"]) == ("Call first.", "Mill")
+    assert (now["first_name"], now["addresses"][0]["city"]) == (PERSON["first_name"], address["city"])
 
 
 async def test_a_person_adds_changes_and_removes_addresses(

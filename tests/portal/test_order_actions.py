@@ -12,6 +12,7 @@ from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.settings import Settings
+from tests.portal.shown_forms import shown_form
 from tests.portal.store_pages import hidden, place_order
 from tests.support.locations import levels, open_locations, spread
 from tests.support.people import User, as_operator
@@ -121,7 +122,11 @@ async def test_the_api_decides_and_its_faults_are_beside_their_fields(
         ("ship", {units: "4"}, {units: "Must be at most 3, the units that can be shipped."}),
         ("ship", {units: "two"}, {units: "Must be an integer."}),
         ("ship", {units: "0"}, {"quantities": "Enter the units to ship."}),
-        ("ship", {"quantities[1]": "1"}, {"quantities[1]": "Must be the id of a line item of this order."}),
+        (
+            "ship",
+            {"quantities[999999999]": "1"},
+            {"quantities[999999999]": "Must be the id of a line item of this order."},
+        ),
         (
             "refund",
             {"amount": "999"},
@@ -140,7 +145,7 @@ async def test_the_api_decides_and_its_faults_are_beside_their_fields(
         await maria.submit(f"{url}/{action}", {**sent, **fields})
         assert maria.response.status_code == 422, (action, fields)
         shown = [name for name in faults if name in maria.text or not name]
-        if "quantities[1]" not in faults:  # the form has no such field
+        if "quantities[999999999]" not in faults:  # the form has no such field
             assert maria.faults.keys() == faults.keys(), (action, fields, maria.faults)
             assert all(text in (None, maria.faults[name]) for name, text in faults.items()), maria.faults
             assert shown
@@ -376,3 +381,22 @@ async def test_a_person_changes_the_units_of_line_items_together_or_not_at_all(
     now = await stored(shop, order)
     assert [(line["name"], line["quantity"]) for line in now["line_items"]] == [("Linen Shirt", 4)]
     assert (now["total"], await levels(shop, "LS-S")) == ("236.00", {"default": (4, 4)})
+
+
+async def test_a_second_submit_of_edited_units_does_not_undo_what_somebody_else_changed(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    lines = [{"sku": sku, "quantity": 1} for sku in ("LS-S", "LS-S")]
+    order = await place_order(shop, line_items=lines)
+    first, second = (each["id"] for each in order["line_items"])
+    url = f"{store_url}/orders/{order['id']}/edit"
+    await maria.open(url)
+    sent = shown_form(maria.response.text, url)
+    assert (await shop.client.patch(f"/orders/{order['id']}/products/{first}", json={"quantity": 2})).status_code == 200
+    for _ in range(2):
+        assert sent is not None
+        await maria.submit(url, {**sent, f"quantities[{second}]": "3"})
+        assert maria.response.status_code == 409
+        sent = shown_form(maria.response.text, url)
+    assert [each["quantity"] for each in (await stored(shop, order))["line_items"]] == [2, 1]

@@ -162,6 +162,46 @@ async def test_two_tabs_do_not_overwrite_each_other(shop: Shop, maria: User, sto
     assert (await stored(shop, mug))["name"] == "Cup"
 
 
+async def test_a_page_that_is_submitted_again_does_not_undo_what_it_does_not_show(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    [mug] = await shop.add(MUG)
+    url = f"{store_url}/products/{mug}/edit"
+    opened = await shown(maria, url)
+    await shop.client.patch(f"/products/{mug}", json={"price": "12.00"})
+    await maria.submit(url, {**opened, "name": ""})
+    for _ in range(2):
+        again = shown_form(maria.response.text, url)
+        assert again is not None
+        await maria.submit(url, {**again, "collections": [], "name": "Cup"})
+        assert (maria.response.status_code, maria.faults[""][:8]) == (409, "Somebody")
+        assert f'<a href="{url}" target="_blank">Open the page as it is now</a>' in maria.text
+    product = await stored(shop, mug)
+    assert (product["name"], product["price"]) == ("Café Mug", "12.00")
+    await maria.submit(url, {**await shown(maria, url), "name": "Cup"})
+    assert maria.notice == "Saved."
+    assert (await stored(shop, mug))["price"] == "12.00"
+
+
+async def test_a_level_that_somebody_has_changed_can_be_set_after_it_was_shown(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    [mug] = await shop.add(MUG)
+    [variant] = (await stored(shop, mug))["variants"]
+    url, cell = f"{store_url}/products/{mug}/edit", f"stocks[{variant['id']}]"
+    opened = await shown(maria, url)
+    level = {"variant_id": variant["id"], "op": "adjust", "quantity": 4}
+    assert (await shop.client.post("/products/inventory/adjustments", json={"items": [level]})).status_code == 200
+    await maria.submit(url, {**opened, cell: "77"})
+    now = variant["stock"]["on_hand"] + 4
+    assert maria.faults == {cell: f"The stock on hand is {now} now. Check it, and submit again."}
+    again = shown_form(maria.response.text, url)
+    assert again is not None
+    await maria.submit(url, {**again, "collections": []})
+    assert maria.notice == "Saved.", maria.faults
+    assert (await stored(shop, mug))["variants"][0]["stock"]["on_hand"] == 77
+
+
 async def test_a_form_that_is_sent_twice_at_once_is_done_once(shop: Shop, maria: User, store_url: str) -> None:
     url = f"{store_url}/products/new"
     form = {**await shown(maria, url), "name": "Bowl", "price": "9,50"}

@@ -244,7 +244,7 @@ class PageHandler:
 
     async def _submit(self, visit: Visit, form: Form, values: dict[str, list[str]]) -> PageResponse:
         """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
-        retry_in_s = 0
+        retry_in_s, stale = 0, frozenset[str]()
         try:
             fields = decode(form.fields, values)
             has_fields = bool(msgspec.structs.fields(form.fields))
@@ -255,7 +255,7 @@ class PageHandler:
                 await self._hand_over(visit.db)
             return await self._kept(visit, result, form.page) if isinstance(result, View) else result
         except FormError as error:
-            faults, status = error.faults, error.status
+            faults, status, stale = error.faults, error.status, error.stale
         except TooManyAttempts as error:
             faults, status, retry_in_s = (
                 {"": "Too many failed attempts. Wait a minute, then try again."},
@@ -269,13 +269,14 @@ class PageHandler:
         if visit.wants_json:
             retry = {"Retry-After": str(retry_in_s)} if retry_in_s else {}
             return JSONResponse({"faults": faults}, status, headers=retry)
-        visit.submitted = SubmittedForm(visit.request.scope["path"], redisplayed(form.fields, values), faults)
+        shown = redisplayed(form.fields, values)
+        visit.submitted = SubmittedForm(visit.request.scope["path"], shown, faults, stale)
         await self._open_shard(visit, follows_form=False)
-        shown = await form.page.handler(visit)
-        if isinstance(shown, View):
-            shown.status = status
-            return self._response(visit, shown, form.page, retry_in_s=retry_in_s)
-        return shown
+        view = await form.page.handler(visit)
+        if isinstance(view, View):
+            view.status = status
+            return self._response(visit, view, form.page, retry_in_s=retry_in_s)
+        return view
 
     async def _hand_over(self, shard: Database) -> None:
         """Bring what a form caused in the directory there, before its page shows it. If that fails, a worker does it."""

@@ -1,6 +1,6 @@
 """Reads and validates submitted forms, and keeps their values so that an invalid form can be shown again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,7 @@ MAX_FIELDS = 200
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 EMAIL_MESSAGE = "Enter an email address, such as maria@example.com."
 RELOAD = "This page is incomplete. Reload it, and try again."
+_OUTDATED = "Somebody changed this while your page was open. Nothing was saved, and the page still shows your entries."
 _REQUIRED = "This field is required."
 _WHITESPACE = "\n\t"
 
@@ -27,12 +28,26 @@ class MalformedForm(Exception):
 
 
 class FormError(Exception):
-    """A form that is rejected: a message for each field; the empty name means the form as a whole."""
+    """A form that is rejected: a message for each field; the empty name means the form as a whole.
 
-    def __init__(self, faults: Mapping[str, str] | None = None, /, status: int = 422, **more: str) -> None:
+    `stale` are the fields of which the page showed a value that somebody has changed since.
+    """
+
+    def __init__(
+        self, faults: Mapping[str, str] | None = None, /, status: int = 422, stale: Collection[str] = (), **more: str
+    ) -> None:
         super().__init__("a form is invalid")
         self.faults = {**(faults or {}), **more}
         self.status = status
+        self.stale = frozenset(stale)
+
+
+def outdated_form() -> FormError:
+    """The fault of a form that replaces values which somebody has changed since; it stays refused until it is opened again.
+
+    Its page repeats what was sent, so a second submit would undo the other change, which the page does not show.
+    """
+    return FormError({"": _OUTDATED}, status=409, stale={""})
 
 
 class SubmittedForm(msgspec.Struct):
@@ -41,6 +56,7 @@ class SubmittedForm(msgspec.Struct):
     url: str
     values: dict[str, list[str]]
     faults: dict[str, str]
+    stale: frozenset[str] = frozenset()
 
 
 class ConfirmedForm(msgspec.Struct, kw_only=True):

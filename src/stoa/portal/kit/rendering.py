@@ -60,6 +60,10 @@ class FormView:
         """Return the fault of a field; the empty name means the form as a whole."""
         return self._submitted.faults.get(field, "") if self._submitted else ""
 
+    def stale(self, field: str) -> bool:
+        """Whether somebody changed the value of a field since the page showed it; the empty name means the form as a whole."""
+        return self._submitted is not None and field in self._submitted.stale
+
 
 class Renderer:
     """Renders views; knows all pages and forms, to build their URLs."""

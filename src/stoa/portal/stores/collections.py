@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from stoa.access.contract import AccessRefused
 from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, text
+from stoa.portal.kit.forms import ConfirmedForm, FormError, outdated_form, text
 from stoa.portal.kit.list_view import list_view
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
@@ -111,7 +111,7 @@ async def change_collection(visit: Visit, form: CollectionForm) -> Redirect:
     except changes.InvalidRule as refusal:
         raise FormError({f"rule_values[{numbers[refusal.index]}]": sentence(refusal)}) from refusal
     except changes.CollectionChanged as refusal:
-        raise FormError({"": sentence(refusal)}, status=409) from refusal
+        raise outdated_form() from refusal
     except changes.InvalidPicture as refusal:
         raise FormError(picture=sentence(refusal)) from refusal
     except AccessRefused as refusal:

@@ -134,7 +134,8 @@ async def change_customer(visit: Visit, form: CustomerForm) -> Redirect:
         return await update_customer(call, customer_id, convert(call.patch, CustomerChanges, digits=call.store.digits))
 
     fields = {f"/{name}": name for name in (*_PROFILE, "tags", "status")}
-    done = await carry_out(visit, form, Change("customer.changed", f"customer:{customer_id}", fields), work)
+    change = Change("customer.changed", f"customer:{customer_id}", fields, replaces=True)
+    done = await carry_out(visit, form, change, work)
     return _back(visit, "Saved.", done=done)
 
 
@@ -163,7 +164,8 @@ async def change_address(visit: Visit, form: AddressForm) -> Redirect:
             call, customer_id, address_id, convert(call.patch, AddressChanges, digits=call.store.digits)
         )
 
-    return _back(visit, "Saved.", done=await carry_out(visit, form, _change(customer_id), work))
+    change = msgspec.structs.replace(_change(customer_id), replaces=True)
+    return _back(visit, "Saved.", done=await carry_out(visit, form, change, work))
 
 
 @pages.form(

@@ -70,6 +70,7 @@ async def order_action(visit: Visit) -> PageResponse:
         "order": order,
         "action": visit.path_param("action"),
         "title": action.title,
+        "replaces": action.replaces,
         "rows": rows,
         "pictures": await pictures_of(visit, [row.line.variant_id for row in rows.items]),
         "refundable": refundable(order),
@@ -105,7 +106,7 @@ async def change_order(visit: Visit, form: OrderForm) -> Redirect | Response:
             raise _AmountNotShown(amount)
         return answer
 
-    change = Change(action.audited, f"order:{order_id}", body.fields)
+    change = Change(action.audited, f"order:{order_id}", body.fields, replaces=action.replaces)
     try:
         done = await carry_out(visit, form, change, work)
     except _AmountNotShown as would:

@@ -84,6 +84,7 @@ class Action(msgspec.Struct, frozen=True):
     possible: Callable[[Order], bool]
     refunds: bool = False  # whether it is carried out only if the page showed the amount
     needs_locations: bool = False  # whether it is offered only if the store has several locations
+    replaces: bool = False  # whether its fields begin with stored values, which it replaces
 
 
 _TRACKING = {"/tracking/carrier": "carrier", "/tracking": "tracking_number", "/tracking/url": "tracking_url"}
@@ -272,6 +273,7 @@ ACTIONS: Mapping[str, Action] = {
         _edit,
         lambda order, _: all_rows(order),
         lambda order: order.status == "draft" or order.status in HOLDING,
+        replaces=True,
     ),
     "track": Action(
         "Tracking",
@@ -280,6 +282,7 @@ ACTIONS: Mapping[str, Action] = {
         _track,
         None,
         lambda order: any(each.voided_at is None for each in order.fulfillments),
+        replaces=True,
     ),
     "move": Action(
         "Move reservation",

@@ -126,7 +126,8 @@ async def change_product(visit: Visit, form: ProductForm) -> Redirect:
             changed.results[0].status = "updated"
         return changed
 
-    done = await carry_out(visit, form, Change("product.changed", f"product:{product_id}", fields), work)
+    change = Change("product.changed", f"product:{product_id}", fields, replaces=True)
+    done = await carry_out(visit, form, change, work)
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
 
 

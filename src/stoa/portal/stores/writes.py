@@ -43,6 +43,7 @@ class Change(msgspec.Struct, frozen=True):
     subject: str
     fields: Collection[str] | Mapping[str, str] = ()
     detail: Mapping[str, Any] = {}
+    replaces: bool = False  # whether the form sends stored values back, which somebody may have changed
 
 
 async def store_call(visit: Visit) -> Call:
@@ -72,7 +73,7 @@ async def carry_out(visit: Visit, form: OnceForm, change: Change, work: Callable
             await visit.by.record(db, call.store_id, change.action, change.subject, **change.detail)
         return True
 
-    async with refusals_as_faults(change.fields):
+    async with refusals_as_faults(change.fields, replaces=change.replaces):
         if not await visit.db.in_transaction(once, call.store_id):
             return False
     visit.changed_stores.add(call.store_id)
