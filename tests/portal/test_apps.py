@@ -114,7 +114,10 @@ async def test_a_control_character_is_refused(maria: User, field: str, character
     changed = {**APP, field: f"{APP[field]}{character}x"}
     await maria.submit("/portal/register-app", changed)
     assert maria.response.status_code == 422
-    assert {name.partition("[")[0] for name in maria.faults} == {field.partition("[")[0]}
+    of_form = character in "\u2028\u202e" and field.startswith(
+        "reasons"
+    )  # merchants read reasons, so the rules are stricter
+    assert {name.partition("[")[0] for name in maria.faults} == {"" if of_form else field.partition("[")[0]}
 
 
 @pytest.mark.parametrize("homepage", ["http://[", "https://user:pass@example.com", "ftp://example.com", "https://",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from stoa.access import audit
 from stoa.db.pool import Database
 from tests.portal.shown_forms import shown_form
@@ -130,3 +132,35 @@ async def test_a_person_adds_changes_and_removes_addresses(
     entries = await audit.newest(db, shop.store_id, 3)
     assert {each.action for each in entries} == {"customer.address_changed"}
     assert "Dock" not in "".join(each.detail for each in entries), "the audit log outlives an erasure"
+
+
+@pytest.mark.parametrize(
+    "name", ["山田\u3000太郎", "\u0645\u06cc\u200c\u062e\u0648", "Ada\u00a0B", "\U0001f468\u200d\U0001f469"]
+)
+async def test_a_customer_with_unseen_characters_of_ordinary_text_can_be_edited(
+    shop: Shop, maria: User, store_url: str, name: str
+) -> None:
+    street = {"address1": f"1 {name}", "city": "Ghent", "country_code": "BE"}
+    body = {**PERSON, "first_name": name, "note": name, "tags": [name], "addresses": [street]}
+    customer = (await shop.client.post("/customers", json=body)).json()["data"]
+    url = f"{store_url}/customers/{customer['id']}"
+    address = f"{url}/addresses/{customer['addresses'][0]['id']}"
+    for form, changed in ((f"{url}/edit", {"last_name": "Byron"}), (address, {"label": "Home"})):
+        await maria.open(f"{url}/edit")
+        shown = shown_form(maria.response.text, form)
+        assert shown is not None
+        await maria.submit(form, {**shown, **changed})
+        assert maria.notice == "Saved.", maria.faults
+    now = await only_customer(shop)
+    assert (now["first_name"], now["note"], now["tags"], now["last_name"]) == (name, name, [name], "Byron")
+    assert (now["addresses"][0]["address1"], now["addresses"][0]["label"]) == (f"1 {name}", "Home")
+
+
+async def test_a_control_character_in_an_address_is_a_fault_of_its_field(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    url = f"{store_url}/customers/new"
+    await maria.open(url)
+    sent = {**hidden(maria.text), "email": "ada@example.com", **STREET, "address[city]": "Gh\x07ent"}
+    await maria.submit(url, sent)
+    assert maria.faults == {"address[city]": "Remove the line breaks and control characters."}

@@ -165,3 +165,12 @@ async def test_a_product_that_is_not_active_is_not_offered(shop: Shop, maria: Us
     await shop.add(MUG)
     await maria.open(f"{store_url}/orders/new")
     assert "Café Mug" not in maria.text
+
+
+async def test_an_address_with_a_wide_space_is_accepted(shop: Shop, maria: User, store_url: str) -> None:
+    url = f"{store_url}/orders/new"
+    units = await opened(shop, maria, url)
+    written = {units: "1", "email": "ada@example.com", **ADDRESS, "address[address1]": "東京都\u3000千代田区"}
+    await maria.submit(url, {**hidden(maria.text), **written, "then": "draft"})
+    [draft] = await orders(shop)
+    assert draft["shipping_address"]["address1"] == "東京都\u3000千代田区"

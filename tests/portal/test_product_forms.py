@@ -249,3 +249,25 @@ async def test_a_product_without_stock_is_out_of_stock_and_not_low(shop: Shop, m
     await maria.open(f"{store_url}/products/{product}")
     text = maria.response.text
     assert (text.count("<small>Out of stock</small>"), text.count("<small>Low stock</small>")) == (1, 1)
+
+
+async def test_a_product_with_an_emoji_of_several_characters_can_be_edited(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    option = {"options": [{"name": "Size", "values": [family]}]}
+    variant = {"sku": "M-1", "option_values": {"Size": family}}
+    [mug] = await shop.add({"name": "Mug", "price": "9.00", "description": family, **option, "variants": [variant]})
+    url = f"{store_url}/products/{mug}/edit"
+    await maria.submit(url, {**await shown(maria, url), "price": "10.00"})
+    assert maria.notice == "Saved.", maria.faults
+    product = await stored(shop, mug)
+    assert (product["price"], product["description"]) == ("10.00", family)
+    assert product["variants"][0]["option_values"] == {"Size": family}
+
+
+async def test_a_control_character_in_a_cell_is_a_fault_of_the_cell(shop: Shop, maria: User, store_url: str) -> None:
+    url = f"{store_url}/products/new"
+    cells = {"skus[new1]": "M\x071", "barcodes[new2]": "4\n5"}
+    await maria.submit(url, {**await shown(maria, url), "name": "Mug", "price": "9.00", **cells})
+    assert maria.faults.keys() == cells.keys()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
+from unicodedata import category
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -20,7 +21,9 @@ EMAIL_MESSAGE = "Enter an email address, such as maria@example.com."
 RELOAD = "This page is incomplete. Reload it, and try again."
 _OUTDATED = "Somebody changed this while your page was open. Nothing was saved, and the page still shows your entries."
 _REQUIRED = "This field is required."
+_CONTROLS = "Remove the line breaks and control characters."
 _WHITESPACE = "\n\t"
+_REFUSED = frozenset({"Cc", "Cs"})  # control characters and halves of pairs
 
 
 class MalformedForm(Exception):
@@ -123,6 +126,9 @@ def decode(form_type: type[msgspec.Struct], values: Mapping[str, Sequence[str]])
     faults: dict[str, str] = {}
     for field in msgspec.structs.fields(form_type):
         message = _declared(field.type).get("message", _REQUIRED)
+        if faults_of_members := _faults_of_members(field, values):
+            faults |= faults_of_members
+            continue
         try:
             value = _value(field, values)
             if value is not msgspec.UNSET:
@@ -138,6 +144,20 @@ def decode(form_type: type[msgspec.Struct], values: Mapping[str, Sequence[str]])
     if faults:
         raise FormError(faults)
     return form_type(**decoded)
+
+
+def _faults_of_members(field: msgspec.structs.FieldInfo, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The faults of a field with members, such as the cells of a column: each beside its own input."""
+    if get_origin(_plain_type(field.type)) is not dict:
+        return {}
+    faults: dict[str, str] = {}
+    for name, sent in values.items():
+        try:
+            if name.startswith(f"{field.name}["):
+                _clean(sent[-1], multiline=_declared(field.type).get("multiline", False))
+        except ValueError:
+            faults[name] = _CONTROLS
+    return faults
 
 
 def _no_faults(_: Mapping[str, Any]) -> dict[str, str]:
@@ -165,10 +185,13 @@ def _value(field: msgspec.structs.FieldInfo, values: Mapping[str, Sequence[str]]
 
 
 def _clean(value: str, *, multiline: bool = False) -> str:
-    """Trim the value; invisible characters are refused, and line breaks and tabs too unless the field has several lines."""
+    """Trim the value; control characters are refused, also line breaks and tabs unless the field has several lines.
+
+    Other characters that nobody sees belong to ordinary text: the wide space of Japanese, the joiners of Persian and of emoji.
+    """
     trimmed = value.strip()
-    if not all(c.isprintable() or (multiline and c in _WHITESPACE) for c in trimmed):
-        raise ValueError("unprintable")
+    if any(category(c) in _REFUSED and not (multiline and c in _WHITESPACE) for c in trimmed):
+        raise ValueError("a control character")
     return trimmed
 
 
