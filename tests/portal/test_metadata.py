@@ -1,14 +1,17 @@
 """Definitions are managed in the portal, and defined keys of products, customers and orders have proper inputs."""
 
+import re
 from typing import Any
 
 import pytest
 
 from stoa.access import audit
+from stoa.access.grants import install
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
 from stoa.store_data.definitions import definitions_of_app, definitions_of_store
 from tests.metadata.support import WARRANTY, app_defines, merchant_defines
+from tests.portal.shown_forms import shown_form
 from tests.portal.store_pages import hidden
 from tests.support.people import User
 from tests.support.shops import Shop
@@ -207,3 +210,22 @@ async def test_a_new_variant_has_inputs_for_required_keys(shop: Shop, maria: Use
     assert maria.notice == "Saved.", maria.faults
     variants = (await shop.client.get(f"/products/{made['id']}")).json()["data"]["variants"]
     assert [each["metadata"] for each in variants] == [{"months": 24}, {"months": 12}]
+
+
+async def test_a_form_keeps_values_that_do_not_fit_their_definitions(
+    shop: Shop, other_shop: Shop, maria: User, store_url: str
+) -> None:
+    values = {"care": "summer 25", "months": "two years", "until": "soon", "fragile": "perhaps", "origin": "two\nlines"}
+    [mug] = await shop.add({"name": "Mug", "price": "9.00", "metadata": values})
+    await app_defines(other_shop, *({"resource": "product", **each} for each in DEFINED))
+    await install(shop.operator, other_shop.client_id, shop.store.handle, ["products:read"])
+    url, form = f"{store_url}/products/{mug}", f"{store_url}/products/{mug}/metadata"
+    await maria.open(f"{url}/edit")
+    assert not re.search(r'type="(number|date)" value="[^"]', maria.text), "browsers send such values as empty"
+    assert ">two\nlines</textarea>" in maria.response.text, "browsers send other inputs without line breaks"
+    sent = shown_form(maria.response.text, form)
+    assert sent is not None
+    await maria.submit(form, {**sent, "values[manual]": "https://example.com/manual"})
+    assert maria.notice == "Saved.", maria.faults
+    stored = (await shop.client.get(f"/products/{mug}")).json()["data"]["metadata"]
+    assert stored == {**values, "manual": "https://example.com/manual"}

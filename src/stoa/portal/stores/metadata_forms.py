@@ -1,22 +1,24 @@
 """The forms of defined metadata on the pages of products, customers and orders."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from stoa.access.queries import DEFINITIONS
-from stoa.portal.kit.forms import OnceForm
+from stoa.portal.kit.forms import OnceForm, text
 from stoa.portal.kit.visit import Visit
 from stoa.rest.metadata import Definitions, definitions_in_force
-from stoa.rest.metadata_types import Resource
+from stoa.rest.metadata_types import MOST_DEFINITIONS, Resource
+
+_Texts = Annotated[dict[str, str], text("Reload the page.", max_length=MOST_DEFINITIONS * 10, multiline=True)]
 
 
 class MetadataForm(OnceForm):
     """The values of defined keys as texts, and those that the page showed; an empty value removes its key."""
 
     shown: list[str] = msgspec.field(default_factory=list[str])
-    values: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    seen: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    values: _Texts = msgspec.field(default_factory=dict[str, str])
+    seen: _Texts = msgspec.field(default_factory=dict[str, str])
 
     @property
     def changes(self) -> dict[str, str | None]:
