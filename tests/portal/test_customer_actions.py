@@ -32,7 +32,7 @@ async def test_a_person_creates_a_customer_with_an_address(
 ) -> None:
     url = f"{store_url}/customers/new"
     await maria.open(url)
-    fields = {"email": "Ada@example.com", "first_name": "Ada", "tags": "vip, linen", "note": "Rings <twice>."}
+    fields = {"email": "Ada@example.com", "first_name": "Ada", "tags": "vip\nlinen", "note": "Rings <twice>."}
     await maria.submit(url, {**hidden(maria.text), **fields, **STREET})
     assert maria.notice == "The customer was created."
     customer = await only_customer(shop)
@@ -164,3 +164,15 @@ async def test_a_control_character_in_an_address_is_a_fault_of_its_field(
     sent = {**hidden(maria.text), "email": "ada@example.com", **STREET, "address[city]": "Gh\x07ent"}
     await maria.submit(url, sent)
     assert maria.faults == {"address[city]": "Remove the line breaks and control characters."}
+
+
+@pytest.mark.parametrize("tags", [["linen, blue", "vip"], [f"{n:03}{'x' * 61}" for n in range(250)]])
+async def test_an_edited_customer_keeps_all_tags(shop: Shop, maria: User, store_url: str, tags: list[str]) -> None:
+    customer = (await shop.client.post("/customers", json={**PERSON, "tags": tags})).json()["data"]
+    url = f"{store_url}/customers/{customer['id']}/edit"
+    await maria.open(url)
+    sent = shown_form(maria.response.text, url)
+    assert sent is not None
+    await maria.submit(url, {**sent, "first_name": "Augusta"})
+    assert maria.notice == "Saved.", maria.faults
+    assert (await only_customer(shop))["tags"] == tags

@@ -22,7 +22,7 @@ from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.customers import find_customer, pages
 from stoa.portal.stores.metadata_forms import NewMetadata, definitions_for
-from stoa.portal.stores.order_forms import Line, Text
+from stoa.portal.stores.order_forms import Line, Tags, Text, tags_in
 from stoa.portal.stores.writes import REPEATED, Change, VersionedForm, carry_out
 from stoa.rest.body import convert
 from stoa.rest.call import Call
@@ -44,12 +44,11 @@ class ProfileForm(NewMetadata):
     email: Line = ""
     phone: Line = ""
     note: Text = ""
-    tags: Line = ""
+    tags: Tags = ""
 
     @property
     def members(self) -> dict[str, Any]:
-        tags = [tag for each in self.tags.split(",") if (tag := each.strip())]
-        return {**{name: getattr(self, name) or None for name in _PROFILE}, "tags": tags}
+        return {**{name: getattr(self, name) or None for name in _PROFILE}, "tags": tags_in(self.tags)}
 
 
 class NewCustomerForm(ProfileForm):

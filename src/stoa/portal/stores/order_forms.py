@@ -28,9 +28,15 @@ from stoa.portal.stores.writes import VersionedForm, ids_in, whole
 
 Line = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000)]
 Text = Annotated[str, text("Enter at most 5,000 printable characters.", max_length=5_000, multiline=True)]
+Tags = Annotated[str, text("Enter one tag per line.", max_length=20_000, multiline=True)]
 # These statuses have a form of their own.
 _OWN_FORM = frozenset({"shipped", "returned", "cancelled"})
 _REFUNDS = frozenset({"partially_refunded", "refunded"})
+
+
+def tags_in(lines: str) -> list[str]:
+    """The tags, one per line, because a tag may contain a comma."""
+    return [tag for line in lines.split("\n") if (tag := line.strip())]
 
 
 class OrderForm(VersionedForm):

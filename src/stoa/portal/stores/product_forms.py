@@ -12,7 +12,7 @@ import msgspec
 
 from stoa.portal.kit.forms import text
 from stoa.portal.stores.metadata_forms import NewMetadata
-from stoa.portal.stores.order_forms import Line
+from stoa.portal.stores.order_forms import Line, Tags, tags_in
 from stoa.portal.stores.writes import whole
 from stoa.products.contract import Product, Variant
 from stoa.rest.csv_rows import number
@@ -42,7 +42,7 @@ class ProductForm(NewMetadata):
     brand: Line = ""
     category: Line = ""
     slug: Line = ""
-    tags: Annotated[str, text("Enter one tag per line.", max_length=20_000, multiline=True)] = ""
+    tags: Tags = ""
     collections: list[str] = msgspec.field(default_factory=list[str])
     with_collections: bool = False
     option_names: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -91,7 +91,7 @@ def body_of(form: ProductForm, before: Product | None = None) -> dict[str, Any]:
         "brand": form.brand or None,
         "category": form.category or None,
         "slug": form.slug or None,
-        "tags": [tag for line in form.tags.splitlines() if (tag := line.strip())],
+        "tags": tags_in(form.tags),
         **({"description": form.description or None} if form.with_description else {}),
         **(
             {
