@@ -7,6 +7,7 @@ import pytest
 
 from stoa.access import audit
 from stoa.db.pool import Database
+from stoa.products.collection_changes import LONGEST_DESCRIPTION
 from stoa.products.collection_rollout import apply_collections
 from tests.pictures.samples import picture
 from tests.support.people import SAME_ORIGIN, User
@@ -115,3 +116,14 @@ async def test_a_person_uploads_the_picture_of_a_collection(maria: User, store_u
     assert (maria.notice, f'src="{path}?w=320"' in maria.text) == ("Saved.", True), "without a file, the picture stays"
     await save("2", b"", picture="")
     assert (maria.notice, "/media/" in maria.text) == ("Saved.", False)
+
+
+async def test_the_longest_description_of_a_collection_can_be_saved_in_any_script(maria: User, store_url: str) -> None:
+    url = f"{store_url}/collections"
+    await maria.open(url)
+    await maria.submit(url, title="Tea", handle="tea")
+    form = {"title": "Tea", "version": "1", "description": "茶" * LONGEST_DESCRIPTION}
+    await maria.submit(f"{url}/tea", form)
+    assert maria.notice == "Saved.", maria.response.status_code
+    await maria.submit(f"{url}/tea", {**form, "version": "2", "description": "茶" * (LONGEST_DESCRIPTION + 1)})
+    assert maria.faults == {"description": "Enter at most 65,535 characters."}

@@ -8,7 +8,9 @@ import pytest
 
 from stoa.access import audit
 from stoa.db.pool import Database
-from stoa.portal.stores.product_forms import amount
+from stoa.portal.stores.product_forms import LONGEST_DESCRIPTION, MOST_COLLECTIONS, amount
+from stoa.products.collection_changes import Details, create_collection
+from tests.metadata.support import merchant_defines
 from tests.portal.shown_forms import shown_form
 from tests.support.people import SAME_ORIGIN, User
 from tests.support.shops import MUG, SHIRT, Shop
@@ -271,3 +273,34 @@ async def test_a_control_character_in_a_cell_is_a_fault_of_the_cell(shop: Shop, 
     cells = {"skus[new1]": "M\x071", "barcodes[new2]": "4\n5"}
     await maria.submit(url, {**await shown(maria, url), "name": "Mug", "price": "9.00", **cells})
     assert maria.faults.keys() == cells.keys()
+
+
+@pytest.mark.parametrize("letter", ["ж", "茶", "\U0001f375"])
+async def test_a_long_description_in_any_script_can_be_saved(
+    shop: Shop, maria: User, store_url: str, letter: str
+) -> None:
+    [mug] = await shop.add({**MUG, "description": letter * LONGEST_DESCRIPTION})
+    url = f"{store_url}/products/{mug}/edit"
+    await maria.submit(url, {**await shown(maria, url), "price": "10.00"})
+    assert maria.notice == "Saved.", maria.response.status_code
+    product = await stored(shop, mug)
+    assert (product["price"], product["description"]) == ("10.00", letter * LONGEST_DESCRIPTION)
+
+
+async def test_a_full_grid_is_saved_with_every_collection_and_required_key(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    handles = [f"c{n}" for n in range(MOST_COLLECTIONS)]
+    for handle in handles:
+        await create_collection(shop.operator, shop.store.handle, handle, Details(handle))
+    sizes = [str(n) for n in range(10)]
+    variants = [{"sku": f"V-{n}", "option_values": {"Size": n}} for n in sizes]
+    body = {"name": "Cup", "price": "5.00", "options": [{"name": "Size", "values": sizes}], "variants": variants}
+    [cup] = await shop.add(body)
+    keys = [{"resource": "variant", "key": f"k{n}", "type": "string", "required_from": "2020-01-01"} for n in range(20)]
+    await merchant_defines(shop, *keys)
+    url = f"{store_url}/products/{cup}/edit"
+    await maria.submit(url, {**await shown(maria, url), "collections": handles, "price": "6.00"})
+    assert maria.notice == "Saved.", maria.response.status_code
+    product = await stored(shop, cup)
+    assert (product["price"], len(product["collections"])) == ("6.00", MOST_COLLECTIONS)

@@ -31,7 +31,17 @@ from stoa.portal.kit import results
 from stoa.portal.kit.assets import PATH as ASSETS
 from stoa.portal.kit.assets import serve_asset
 from stoa.portal.kit.csrf import is_form_token, is_same_origin
-from stoa.portal.kit.forms import TOKEN, FormError, MalformedForm, SubmittedForm, decode, read_form, redisplayed
+from stoa.portal.kit.forms import (
+    GUEST_BYTES,
+    MAX_BYTES,
+    TOKEN,
+    FormError,
+    MalformedForm,
+    SubmittedForm,
+    decode,
+    read_form,
+    redisplayed,
+)
 from stoa.portal.kit.multipart import is_multipart, read_multipart
 from stoa.portal.kit.notices import LIFETIME_S, Notice, pack_notice, unpack_notice
 from stoa.portal.kit.pages import ROOT, Audience, Form, Page, PageResponse, Redirect, View
@@ -200,7 +210,7 @@ class PageHandler:
                 new_file = partial(UploadFile, self._uploads, owner)
                 values, visit.upload = await read_multipart(visit.request, check_token, new_file)
                 return values
-            values = await read_form(visit.request)
+            values = await read_form(visit.request, MAX_BYTES if visit.account else GUEST_BYTES)
         except MalformedForm as error:
             raise PageError(400, "Invalid form", "The form could not be read. Nothing was changed.") from error
         except (RateLimited, ServiceUnavailable) as error:

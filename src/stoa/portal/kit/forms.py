@@ -1,8 +1,8 @@
 """Reads and validates submitted forms, and keeps their values so that an invalid form can be shown again."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
-from unicodedata import category
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,16 +14,18 @@ from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
 
 TOKEN = "_token"  # noqa: S105 - the name of a field
-MAX_BYTES = 64 * 1024
-MAX_FIELDS = 200
+MAX_BYTES = 1024 * 1024  # the longest text has 65,535 characters, and a form needs up to twelve bytes for one
+GUEST_BYTES = 64 * 1024
+MAX_FIELDS = 1_000
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 EMAIL_MESSAGE = "Enter an email address, such as maria@example.com."
 RELOAD = "This page is incomplete. Reload it, and try again."
 _OUTDATED = "Somebody changed this while your page was open. Nothing was saved, and the page still shows your entries."
 _REQUIRED = "This field is required."
 _CONTROLS = "Remove the line breaks and control characters."
-_WHITESPACE = "\n\t"
-_REFUSED = frozenset({"Cc", "Cs"})  # control characters and halves of pairs
+# Control characters and halves of pairs; a field with several lines may contain line breaks and tabs.
+_REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_REFUSED_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class MalformedForm(Exception):
@@ -98,12 +100,12 @@ class OnceForm(msgspec.Struct, kw_only=True):
     key: Annotated[str, text(RELOAD, max_length=64)] = ""
 
 
-async def read_form(request: Request) -> dict[str, list[str]]:
+async def read_form(request: Request, most: int = MAX_BYTES) -> dict[str, list[str]]:
     """Read the fields of a form, each with all of its values, within the size limits."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
         raise MalformedForm
     try:
-        raw = await read_body(request.receive, dict(request.headers.raw), most=MAX_BYTES)
+        raw = await read_body(request.receive, dict(request.headers.raw), most=most)
         pairs = parse_qsl(
             raw.decode("ascii"),
             keep_blank_values=True,
@@ -190,7 +192,7 @@ def _clean(value: str, *, multiline: bool = False) -> str:
     Other characters that nobody sees belong to ordinary text: the wide space of Japanese, the joiners of Persian and of emoji.
     """
     trimmed = value.strip()
-    if any(category(c) in _REFUSED and not (multiline and c in _WHITESPACE) for c in trimmed):
+    if (_REFUSED_IN_LINES if multiline else _REFUSED).search(trimmed):
         raise ValueError("a control character")
     return trimmed
 

@@ -36,7 +36,7 @@ from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.problems import Refusal, VersionConflict
 
-_VARIANTS_PER_PAGE, _NEW_VARIANTS = 10, 6  # a form has at most 200 fields
+_VARIANTS_PER_PAGE, _NEW_VARIANTS = 10, 6
 # The reasons that a person has; the others belong to orders and programs.
 _REASONS = tuple(reason for reason in get_args(Reason) if reason not in ("order", "sync"))
 

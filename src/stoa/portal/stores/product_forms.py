@@ -17,7 +17,7 @@ from stoa.portal.stores.writes import whole
 from stoa.products.contract import Product, Variant
 from stoa.rest.csv_rows import number
 
-LONGEST_DESCRIPTION = 15_000  # a form has at most 64 KiB; a longer text is not shown, and stays
+LONGEST_DESCRIPTION = 15_000  # a longer text is not shown, and stays
 MOST_COLLECTIONS = 60  # boxes; a store with more chooses on the pages of its collections
 OPTIONS = ("1", "2", "3")
 _NEW = "new"
