@@ -6,11 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from stoa.access import audit
 from stoa.access.stores import suspend_store
 from stoa.accounts.ownership import give
 from stoa.db.pool import Database
+from stoa.portal.stores import order_actions
+from stoa.portal.stores.order_actions import process_pending
+from stoa.rest.call import Call
 from stoa.settings import Settings
 from tests.portal.shown_forms import shown_form
 from tests.portal.store_pages import hidden, place_order
@@ -400,3 +404,28 @@ async def test_a_second_submit_of_edited_units_does_not_undo_what_somebody_else_
         assert maria.response.status_code == 409
         sent = shown_form(maria.response.text, url)
     assert [each["quantity"] for each in (await stored(shop, order))["line_items"]] == [2, 1]
+
+
+async def test_a_transaction_that_is_repeated_compares_the_version_again(
+    shop: Shop, maria: User, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop)
+    url, tries = f"{store_url}/orders/{order['id']}/ship", 0
+    await maria.open(url)
+    sent = shown_form(maria.response.text, url)
+
+    async def losing(call: Call, order_id: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            assert (await shop.client.patch(f"/orders/{order_id}", json={"note": "Wait."})).status_code == 200
+        await process_pending(call, order_id)
+        if tries == 1:
+            await call.db.fetch("DO $$ BEGIN RAISE EXCEPTION 'a deadlock' USING ERRCODE = '40P01'; END $$")
+
+    monkeypatch.setattr(order_actions, "process_pending", losing)
+    await maria.submit(url, sent)
+    assert (maria.response.status_code, tries) == (409, 2)
+    now = await stored(shop, order)
+    assert (now["status"], now["note"]) == ("pending", "Wait.")

@@ -61,11 +61,11 @@ async def carry_out(visit: Visit, form: OnceForm, change: Change, work: Callable
     if not form.key:
         raise FormError({"": RELOAD})
     call = await store_call(visit)
-    if isinstance(form, VersionedForm):
-        call.expected = frozenset({(form.version, None)})
 
     async def once(db: Executor) -> bool:
         call.db = db
+        # Again in each try: a step of the work may have removed it.
+        call.expected = frozenset({(form.version, None)}) if isinstance(form, VersionedForm) else None
         if not await _claim(db, visit, form):
             return False
         result = await work(call)
