@@ -174,3 +174,22 @@ async def test_an_address_with_a_wide_space_is_accepted(shop: Shop, maria: User,
     await maria.submit(url, {**hidden(maria.text), **written, "then": "draft"})
     [draft] = await orders(shop)
     assert draft["shipping_address"]["address1"] == "東京都\u3000千代田区"
+
+
+async def test_a_suspected_duplicate_is_placed_only_after_the_page_named_it(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    url = f"{store_url}/orders/new"
+    units = await opened(shop, maria, url)
+    await place_order(shop)
+    written = {units: "1", "email": "ada@example.com", "address[postal_code]": "9000", **ADDRESS, "then": "place"}
+    headers = {**SAME_ORIGIN, "accept": "application/json"}
+    form = {**hidden(maria.text), "_token": maria.token, **written}
+    answer = await maria.client.post(url, data=form, headers=headers)
+    await maria.submit(url, {**form, "shown_amount": answer.json()["amount"]})
+    assert (maria.response.status_code, "Suspected duplicate of" in maria.text) == (409, True)
+    assert "may be the same order" in maria.faults[""]
+    assert len(await orders(shop)) == 1
+    await maria.submit(url, {**hidden(maria.text), **written})
+    assert maria.notice.endswith("is placed."), maria.faults
+    assert len(await orders(shop)) == 2

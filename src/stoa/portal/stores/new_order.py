@@ -1,7 +1,7 @@
 """An order that a person writes: products, customer, address and discount, priced and placed by the API's own rules.
 
 The form is submitted until it is complete: each time, the page shows the order as it would be. It is placed only with the
-total that the page showed.
+total that the page showed, and only if the page named the orders that it may duplicate.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,10 @@ from stoa.rest.call import Call
 
 pages = Pages()
 _MOST_LINES, _MOST_FOUND, _MOST_DUPLICATES = 60, 24, 3
+_CHANGED = "The total has changed since the page showed it. Check it, and submit again."
+_MAY_DUPLICATE = (
+    "This may be the same order as one that is named below. Nothing is placed yet. If it is not, submit again."
+)
 _CONTACT = ("email", "phone", "first_name", "last_name")
 _ADDRESS = frozenset(OrderAddress.__struct_fields__)
 
@@ -43,6 +47,7 @@ class NewOrderForm(NewMetadata):
 
     then: Literal["show", "draft", "place"] = "show"
     shown_amount: Line = ""  # the total that the page showed
+    shown_duplicates: Line = ""  # the ids of the orders that the page named
     q: Line = ""  # a search for products
     customer_q: Line = ""
     units: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # by the id of the variant
@@ -66,6 +71,14 @@ class NewOrderForm(NewMetadata):
     def lines(self) -> dict[str, str]:
         """The units of each variant that has some."""
         return {variant: count for variant, count in self.units.items() if count.strip("0")}
+
+    def shows(self, preview: "Preview") -> bool:
+        """Whether the page showed the total, and the orders that this one may duplicate."""
+        return str(preview.order.total) == self.shown_amount and not self.unnamed(preview)
+
+    def unnamed(self, preview: "Preview") -> set[int]:
+        """The suspected duplicates that the page did not name."""
+        return set(preview.duplicates) - set(ids_in(self.shown_duplicates.split(",")))
 
 
 class Preview(msgspec.Struct):
@@ -97,6 +110,7 @@ async def new_order(visit: Visit) -> View:
         "prices": {each.id: Decimal(money.to_text(each.price, digits)) for each in variants},
         "customers": await _customers(visit, sent),
         "preview": preview.order if preview else None,
+        "shown_duplicates": ",".join(map(str, preview.duplicates)) if preview else "",
         "duplicates": [(each, await ORDER_NUMBER.maybe(visit.db, visit.store.id, each)) for each in duplicates],
         "locations": await locations_to_choose(visit),
         "chosen": visit.query("customer_id"),
@@ -122,7 +136,7 @@ async def write_order(visit: Visit, form: NewOrderForm) -> Redirect | Response:
         body = convert(sent, NewOrder, digits=call.store.digits)
         trial = await create_order(call, body)
         preview = _preview(trial)
-        if shows or (form.then == "place" and str(preview.order.total) != form.shown_amount):
+        if shows or (form.then == "place" and not form.shows(preview)):
             raise _NotPlaced(preview)
         call.parameters = {}
         created = msgspec.json.decode((await create_order(call, body)).doc, type=Order)
@@ -137,9 +151,10 @@ async def write_order(visit: Visit, form: NewOrderForm) -> Redirect | Response:
         if visit.wants_json:
             return JSONResponse({"amount": str(shown.preview.order.total)})
         visit.to_confirm = msgspec.json.encode(shown.preview).decode()
-        changed = {"": "The total has changed since the page showed it. Check it, and submit again."}
-        stale = form.then == "place" and form.shown_amount
-        raise FormError(changed if stale else {}, status=409 if stale else 200) from shown
+        if form.then != "place" or not form.shown_amount:
+            raise FormError(status=200) from shown
+        changed = str(shown.preview.order.total) != form.shown_amount
+        raise FormError({"": _CHANGED if changed else _MAY_DUPLICATE}, status=409) from shown
     return placed
 
 
