@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stoa.access import audit
+from stoa.access.closures import close_store
 from stoa.access.operator import find_store
 from stoa.accounts.contract import Right
 from stoa.accounts.ownership import give
@@ -175,6 +176,30 @@ async def test_a_member_can_do_what_the_role_allows(maria: User, zeno: User, db:
             status, html = await request(zeno, target, params)
             assert status != 403, target.name
             assert status < 500, f"{target.name}: {html}"
+
+
+# Of the forms that need the right to change a store, those that take something back, or only read.
+WHILE_CLOSED = set(
+    """download_failed_rows download_report download_template export_customers export_orders export_products
+    pause_managed_subscription reduce_app_scopes refuse_request resume_managed_subscription select_orders uninstall_app""".split()
+)
+
+
+async def test_a_closed_store_cannot_be_changed(maria: User, db: Database) -> None:
+    params, by = await path_params_for(maria, db), as_operator(db, maria.application.settings)
+    await close_store(by, params["handle"])
+    store = await find_store(db, params["handle"])
+    before = await audit.head(db, store.id)
+    refused = {"faults": {"": "This store is closed. Nothing was changed."}}
+    token = form_token(secret_key(maria.application.settings), maria.client.cookies["stoa_session"])
+    headers = {**SAME_ORIGIN, "accept": "application/json"}
+    changing = [form for form in FORMS if "{handle" in form.path and form.right is Right.CHANGE]
+    for form in sorted(changing, key=lambda form: form.name in WHILE_CLOSED):
+        answer = await maria.client.post(form.url(params), data={"_token": token}, headers=headers)
+        is_json = answer.headers.get("content-type", "").startswith("application/json")
+        assert (is_json and answer.json() == refused) == (form.name not in WHILE_CLOSED), form.name
+        if form.name not in WHILE_CLOSED:
+            assert await audit.head(db, store.id) == before, form.name
 
 
 async def test_a_viewer_sees_no_action_buttons(maria: User, zeno: User, db: Database) -> None:

@@ -256,6 +256,7 @@ class PageHandler:
         """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
         retry_in_s, stale = 0, frozenset[str]()
         try:
+            _check_open(visit, form)
             fields = decode(form.fields, values)
             has_fields = bool(msgspec.structs.fields(form.fields))
             result = await (form.handler(visit, fields) if has_fields else form.handler(visit))
@@ -369,6 +370,13 @@ class PageHandler:
             **fault(error),
         )
         return _error_view(PageError(500, "Something went wrong", "This is an error on our side. It was logged."))
+
+
+def _check_open(visit: Visit, form: Form) -> None:
+    """Refuse a form that changes a suspended or closed store, as the API does."""
+    changes = "{handle}" in form.path and form.right is Right.CHANGE and not form.while_closed
+    if changes and visit.store.status != "active":
+        raise FormError({"": f"This store is {visit.store.status}. Nothing was changed."})
 
 
 def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:

@@ -89,6 +89,7 @@ class Form(msgspec.Struct, frozen=True):
     page: Page
     upload: bool = False  # whether the form may contain a file
     in_shard: bool = False  # it writes only tables of its store, so it works where the store is
+    while_closed: bool = False  # it needs the right to change a store, but works while the store is suspended or closed
 
     @property
     def audience(self) -> Audience:
@@ -130,11 +131,13 @@ class Pages:
         name: str = "",
         upload: bool = False,
         in_shard: bool = False,
+        while_closed: bool = False,
     ) -> Callable[[Handler], Handler]:
         """Declare a form of the page `on`; the annotation of the handler's parameter `form` is the type of its fields.
 
-        A form of an app or a store needs the right to change it, unless it declares another one. Forms that share a handler
-        have a `name`.
+        A form of an app or a store needs the right to change it, unless it declares another one. A form that changes a store
+        is refused while the store is suspended or closed, unless it declares `while_closed`. Forms that share a handler have a
+        `name`.
         """
         page = next(page for page in self.pages if page.handler is on)
         needed = right or (Right.CHANGE if _OF_TEAM.search(path) else Right.VIEW)
@@ -143,7 +146,17 @@ class Pages:
             hints = get_type_hints(handler, include_extras=True)
             fields: type[msgspec.Struct] = hints.get("form", NoFields)
             self.forms.append(
-                Form(name or handler.__name__, f"{ROOT}{path}", needed, handler, fields, page, upload, in_shard)
+                Form(
+                    name or handler.__name__,
+                    f"{ROOT}{path}",
+                    needed,
+                    handler,
+                    fields,
+                    page,
+                    upload,
+                    in_shard,
+                    while_closed,
+                )
             )
             return handler
 

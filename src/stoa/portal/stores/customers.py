@@ -60,7 +60,7 @@ async def store_customers(visit: Visit) -> View:
     return View("stores/customers.html", {"customers": customers, "sorts": _SORTS, "query": visit.query_string})
 
 
-@pages.form("/stores/{handle}/customers/export", on=store_customers, in_shard=True)
+@pages.form("/stores/{handle}/customers/export", on=store_customers, in_shard=True, while_closed=True)
 async def export_customers(visit: Visit) -> StreamingResponse:
     return await export_list(visit, Export("customers", CUSTOMER_LIST, _SORTS, _FILTERS, CUSTOMER_COLUMNS))
 

@@ -72,7 +72,7 @@ async def upload_import(visit: Visit, form: UploadForm) -> Redirect:
     )
 
 
-@pages.form("/stores/{handle}/import/template", on=new_import, in_shard=True)
+@pages.form("/stores/{handle}/import/template", on=new_import, in_shard=True, while_closed=True)
 async def download_template(visit: Visit, form: TemplateForm) -> Response:
     """A file to begin with: the usual columns, and an example."""
     if form.template not in TEMPLATES:

@@ -57,13 +57,13 @@ async def store_import(visit: Visit) -> View:
     return View("stores/import.html", context)
 
 
-@pages.form("/stores/{handle}/imports/{import_id}/failed-rows", on=store_import, in_shard=True)
+@pages.form("/stores/{handle}/imports/{import_id}/failed-rows", on=store_import, in_shard=True, while_closed=True)
 async def download_failed_rows(visit: Visit) -> StreamingResponse:
     job = await _job_with_report(visit)
     return _file(reports.failed_rows(visit.db, job), f"{CSV}; charset=utf-8", f"{job.id}-failed.csv")
 
 
-@pages.form("/stores/{handle}/imports/{import_id}/report", on=store_import, in_shard=True)
+@pages.form("/stores/{handle}/imports/{import_id}/report", on=store_import, in_shard=True, while_closed=True)
 async def download_report(visit: Visit) -> StreamingResponse:
     job = await _job_with_report(visit)
     return _file(reports.every_row(visit.db, job), NDJSON, f"{job.id}-report.ndjson")

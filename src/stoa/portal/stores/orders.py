@@ -99,7 +99,7 @@ async def store_orders(visit: Visit) -> View:
     return View("stores/orders.html", context)
 
 
-@pages.form("/stores/{handle}/orders/export", on=store_orders, in_shard=True)
+@pages.form("/stores/{handle}/orders/export", on=store_orders, in_shard=True, while_closed=True)
 async def export_orders(visit: Visit) -> StreamingResponse:
     return await export_list(visit, Export("orders", ORDER_LIST, ORDER_SORTS, ("q", *_FILTERS), ORDER_COLUMNS))
 

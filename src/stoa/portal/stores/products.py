@@ -38,7 +38,7 @@ async def store_products(visit: Visit) -> View:
     return View("stores/products.html", {"products": products, "sorts": _SORTS, "query": visit.query_string})
 
 
-@pages.form("/stores/{handle}/products/export", on=store_products, in_shard=True)
+@pages.form("/stores/{handle}/products/export", on=store_products, in_shard=True, while_closed=True)
 async def export_products(visit: Visit) -> StreamingResponse:
     return await export_list(visit, Export("products", PRODUCT_LIST, _SORTS, ("q", *_FILTERS), PRODUCT_COLUMNS))
 

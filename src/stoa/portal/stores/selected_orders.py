@@ -54,7 +54,7 @@ class PickedLine(msgspec.Struct):
     orders: list[tuple[int, int]]  # number and units
 
 
-@pages.form("/stores/{handle}/orders/selected", on=store_orders, in_shard=True)
+@pages.form("/stores/{handle}/orders/selected", on=store_orders, in_shard=True, while_closed=True)
 async def select_orders(visit: Visit, form: SelectionForm) -> Redirect | StreamingResponse:
     ids = _ids(form.ids)
     if not ids:

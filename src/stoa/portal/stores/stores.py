@@ -134,7 +134,7 @@ async def approve_request(visit: Visit, form: ScopesForm) -> Redirect:
     return Redirect(f"{STORES}/{visit.store.handle}", f"{installation.app_name} is installed.")
 
 
-@pages.form("/stores/{handle}/requests/{requesting_id:int}/refuse", on=store_page)
+@pages.form("/stores/{handle}/requests/{requesting_id:int}/refuse", on=store_page, while_closed=True)
 async def refuse_request(visit: Visit) -> Redirect:
     try:
         await install_requests.refuse(visit.by, visit.store, visit.path_param("requesting_id"))
@@ -175,14 +175,24 @@ async def installed_app(visit: Visit) -> View:
     return View("stores/app.html", context)
 
 
-@pages.form("/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/pause", on=installed_app, in_shard=True)
+@pages.form(
+    "/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/pause",
+    on=installed_app,
+    in_shard=True,
+    while_closed=True,
+)
 async def pause_managed_subscription(visit: Visit) -> Redirect:
     return await _set_managed(
         visit, "The app receives no more of these events. They are kept until you resume.", paused=True
     )
 
 
-@pages.form("/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/resume", on=installed_app, in_shard=True)
+@pages.form(
+    "/stores/{handle}/apps/{installed_id:int}/events/{managed_id:int}/resume",
+    on=installed_app,
+    in_shard=True,
+    while_closed=True,
+)
 async def resume_managed_subscription(visit: Visit) -> Redirect:
     return await _set_managed(
         visit, "The app receives these events again, beginning with those that were kept.", paused=False
@@ -196,7 +206,7 @@ async def _set_managed(visit: Visit, notice: str, *, paused: bool) -> Redirect:
     return Redirect(f"{STORES}/{visit.store.handle}/apps/{installation.app_id}", notice)
 
 
-@pages.form("/stores/{handle}/apps/{installed_id:int}", on=installed_app, in_shard=True)
+@pages.form("/stores/{handle}/apps/{installed_id:int}", on=installed_app, in_shard=True, while_closed=True)
 async def reduce_app_scopes(visit: Visit, form: ScopesForm) -> Redirect:
     if not form.scopes:
         raise FormError({"": "Select at least one scope, or uninstall the app."})
@@ -208,7 +218,7 @@ async def reduce_app_scopes(visit: Visit, form: ScopesForm) -> Redirect:
     )
 
 
-@pages.form("/stores/{handle}/apps/{installed_id:int}/uninstall", on=installed_app, in_shard=True)
+@pages.form("/stores/{handle}/apps/{installed_id:int}/uninstall", on=installed_app, in_shard=True, while_closed=True)
 async def uninstall_app(visit: Visit, form: ConfirmedForm) -> Redirect:
     installation, _ = await _installed(visit)
     await uninstall(visit.by, installation.client_id, visit.store.handle)
