@@ -193,3 +193,11 @@ async def test_a_suspected_duplicate_is_placed_only_after_the_page_named_it(
     await maria.submit(url, {**hidden(maria.text), **written})
     assert maria.notice.endswith("is placed."), maria.faults
     assert len(await orders(shop)) == 2
+
+
+async def test_more_products_than_the_page_shows_are_refused(shop: Shop, maria: User, store_url: str) -> None:
+    url = f"{store_url}/orders/new"
+    await opened(shop, maria, url)
+    many = {f"units[{n}]": "1" for n in range(1_000, 1_061)}
+    await maria.submit(url, {**hidden(maria.text), **many, "then": "draft"})
+    assert maria.faults == {"units": "An order on this page has at most 60 products."}

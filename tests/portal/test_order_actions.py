@@ -429,3 +429,35 @@ async def test_a_transaction_that_is_repeated_compares_the_version_again(
     assert (maria.response.status_code, tries) == (409, 2)
     now = await stored(shop, order)
     assert (now["status"], now["note"]) == ("pending", "Wait.")
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"payment_status": "refunded"}, "payment_status"),
+        ({"payment_status": "partially_refunded"}, "payment_status"),
+        ({"status": "shipped"}, "status"),
+        ({"status": "returned"}, "status"),
+        ({"status": "cancelled"}, "status"),
+    ],
+)
+async def test_a_forged_status_does_not_skip_the_form_of_its_own(
+    shop: Shop, maria: User, store_url: str, sent: dict[str, str], field: str
+) -> None:
+    order = await paid_order(shop)
+    await act(maria, f"{store_url}/orders/{order['id']}/status", **sent)
+    assert (maria.response.status_code, maria.faults.keys()) == (422, {field})
+    assert await stored(shop, order) == order
+
+
+async def test_the_units_of_a_line_item_are_found_by_any_spelling_of_its_id(
+    shop: Shop, maria: User, store_url: str
+) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop)
+    line, url = order["line_items"][0]["id"], f"{store_url}/orders/{order['id']}/edit"
+    await maria.open(url)
+    sent = {name: value for name, value in hidden(maria.text).items() if name in ("key", "version")}
+    await maria.submit(url, {**sent, f"quantities[00{line}]": "2"})
+    assert maria.notice == "The line items were changed.", maria.response.status_code
+    assert (await stored(shop, order))["line_items"][0]["quantity"] == 2

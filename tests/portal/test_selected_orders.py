@@ -169,3 +169,13 @@ async def test_a_viewer_cannot_select_orders(
     await zeno.open(f"{store_url}/orders")
     assert 'type="checkbox"' not in zeno.text
     assert "Ada" not in zeno.text
+
+
+async def test_an_order_is_shipped_by_any_spelling_of_its_id(shop: Shop, maria: User, store_url: str) -> None:
+    await shop.add(SHIRT)
+    order = await place_order(shop)
+    await maria.open(f"{store_url}/orders")
+    await maria.submit(
+        f"{store_url}/orders/ship", {"key": "a" * 20, f"versions[00{order['id']}]": str(order["version"])}
+    )
+    assert maria.notice == "1 order is shipped.", maria.response.status_code

@@ -126,6 +126,8 @@ async def write_order(visit: Visit, form: NewOrderForm) -> Redirect | Response:
         if form.then == "show":
             raise FormError(status=200)
         raise FormError(units="Add at least one product.")
+    if len(form.lines) > _MOST_LINES:
+        raise FormError(units=f"An order on this page has at most {_MOST_LINES} products.")
     shows = form.then == "show" or visit.wants_json
     members, fields = await _body(visit, form)
     placed = Redirect(f"{ROOT}/stores/{visit.store.handle}/orders")

@@ -134,10 +134,11 @@ def _relocate(form: OrderForm) -> Body:
 
 def _edit(form: OrderForm) -> Body:
     """The units of each line item; 0 removes it."""
-    lines = {line: {"quantity": whole(form.quantities[str(line)])} for line in ids_in(form.quantities)}
-    if not lines:
+    names = {line: name for name in form.quantities for line in ids_in([name])}
+    if not names:
         raise FormError(quantities="Enter the units of a line item.")
-    return Body({}, {f"/{line}": f"quantities[{line}]" for line in lines}, lines=lines)
+    lines = {line: {"quantity": whole(form.quantities[name])} for line, name in names.items()}
+    return Body({}, {f"/{line}": f"quantities[{name}]" for line, name in names.items()}, lines=lines)
 
 
 def _void(form: OrderForm) -> Body:
@@ -198,6 +199,10 @@ def _move(form: OrderForm) -> Body:
     moved = _words(status=form.status, payment_status=form.payment_status)
     if not moved:
         raise FormError({"status": "Select a new status or payment."})
+    if form.status in _OWN_FORM:
+        raise FormError({"status": "This status has a page of its own."})
+    if form.payment_status in _REFUNDS:
+        raise FormError(payment_status="A refund has a page of its own, which shows its amount.")
     fields = {f"/{name}": name for name in ("status", "payment_status", "comment")}
     return Body({**moved, **_words(comment=form.comment)}, fields)
 

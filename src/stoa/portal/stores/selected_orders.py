@@ -81,7 +81,8 @@ async def ship_page(visit: Visit) -> View:
 @pages.form("/stores/{handle}/orders/ship", on=ship_page, in_shard=True)
 async def ship_orders(visit: Visit, form: ShipForm) -> Redirect:
     """Ship all of the orders, or none if one of them has changed since the page showed it."""
-    versions = {order_id: whole(form.versions[str(order_id)]) for order_id in sorted(_ids(list(form.versions)))}
+    sent = {order_id: whole(version) for name, version in form.versions.items() for order_id in _ids([name])}
+    versions = {order_id: sent[order_id] for order_id in sorted(sent)[:MOST_SELECTED]}
     if not versions:
         raise FormError({"": "Select at least one order."})
 
