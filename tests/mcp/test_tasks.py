@@ -130,10 +130,11 @@ def test_wrong_arguments_are_explained() -> None:
 @pytest.mark.parametrize("text", ["K\u00f6ln-1", "a key", "a\nb"])
 def test_a_text_that_no_header_can_have_is_a_wrong_argument(text: str) -> None:
     creating, changing = task_tools()["create_product"], operation_tools()["update_product"]
+    change: dict[str, Any] = {"product_id": 1, "body": {}}
     for tool, name, others in (
         (creating, "idempotency_key", {"name": "Mug", "price": "1"}),
-        (changing, "idempotency_key", {"product_id": 1, "body": {}}),
-        (changing, "if_match", {"product_id": 1, "body": {}}),
+        (changing, "idempotency_key", change),
+        (changing, "if_match", change),
     ):
         assert [each["pointer"] for each in faults(tool, {**others, name: text})] == [f"/{name}"]
         assert not faults(tool, {**others, name: "Ko-1"})

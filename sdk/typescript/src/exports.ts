@@ -18,7 +18,7 @@ export interface Reading {
 
 /**
  * All resources of a list, read as a stream with `for await`. It resumes after a broken connection, and throws if it cannot be
- * completed. Each iteration and each file begins anew.
+ * completed. Each iteration and each file begins again.
  */
 export class Export<T> implements AsyncIterable<T> {
   readonly #begin: () => Reading;

@@ -135,7 +135,7 @@ class _Stream(Generic[T, L, P]):
 class Export(_Stream[T, Callable[[Mapping[str, Any]], Iterator[bytes]], Callable[[str], Iterator[bytes]]]):
     """All resources of a list, read as a stream. It resumes after a broken connection, and raises if it cannot be completed.
 
-    Each iteration and each file begins anew. Pass `cursor` to a later export to go on there.
+    Each iteration and each file begins again. Pass `cursor` to a later export to go on there.
     """
 
     def rows(self) -> Iterator[bytes]:
