@@ -65,7 +65,14 @@ def test_a_receiver_verifies_handles_once_and_refuses_forgeries(tmp_path: Path, 
             assert _status(url, body, signed(SECRETS[0], body, "evt_4", now - 400)) == 400, "too old"
             of_install = signed(SECRETS[0], body, "install.stoa_ci_1.demo", now)
             assert _status(url, body, of_install) == 400, "the signature of a return from an install link"
-            for headers in ({}, {"webhook-id": "x", "webhook-timestamp": "²", "webhook-signature": "v1,é v2,x"}):
+            digits = {**signed(SECRETS[0], body, "evt_5", now), "webhook-timestamp": "9" * 5000}
+            letters = {**signed(SECRETS[0], body, "evt_6", now), "webhook-signature": f"v1,{'é' * 22}"}
+            for headers in (
+                {},
+                {"webhook-id": "x", "webhook-timestamp": "²", "webhook-signature": "v1,é v2,x"},
+                digits,
+                letters,
+            ):
                 assert _status(url, body, headers) == 400
             assert _status(url, b"x" * (1024 * 1024 + 1), {}) in (413, None)
         finally:

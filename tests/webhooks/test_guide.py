@@ -155,6 +155,15 @@ def test_a_verification_program_rejects_old_timestamps(verifies: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("verifies", PROGRAMS[:3])
+def test_a_verification_program_rejects_whatever_a_stranger_sends(verifies: Any, tmp_path: Path) -> None:
+    headers = signed([SECRET])
+    for name in headers:
+        for text in ("", "\u00b2", "\u0663", "9" * 400, "9" * 5000, "v1,\u00e9"):
+            assert not verifies(SECRET, headers | {name: text}, BODY, tmp_path), (name, text)
+        assert not verifies(SECRET, {each: headers[each] for each in headers if each != name}, BODY, tmp_path)
+
+
+@pytest.mark.parametrize("verifies", PROGRAMS[:3])
 def test_a_verification_program_rejects_ids_with_periods(verifies: Any, tmp_path: Path) -> None:
     headers = sign([SECRET], "install.stoa_ci_1.demo", int(time.time()), BODY)
     assert not verifies(SECRET, headers, BODY, tmp_path)

@@ -59,3 +59,7 @@ async def test_the_program_accepts_only_genuine_returns(shop: Shop) -> None:
     assert not check(genuine, "stoa_ci_other", secret, "state")
     assert not check({**genuine, "store": "other"}, shop.client_id, secret, "state")
     assert not check(await returned(now - 400), shop.client_id, secret, "state")
+    for name in genuine:
+        for text in ("", "\u00b2", "\u0663", "9" * 5000, "\u00e9"):
+            assert not check({**genuine, name: text}, shop.client_id, secret, "state"), (name, text)
+        assert not check({each: genuine[each] for each in genuine if each != name}, shop.client_id, secret, "state")

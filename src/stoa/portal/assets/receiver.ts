@@ -27,14 +27,12 @@ function handle(event: StoaEvent): void {
 function isSigned(body: Buffer, id: string, timestamp: string, signatures: string): boolean {
   if (id.includes(".")) return false; // Stoa also signs other texts with the secret of an app
   if (!/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > toleranceSeconds) return false;
-  const given = signatures.split(" ").filter((each) => each.startsWith("v1,"));
+  const given = signatures.split(" ").map((each) => Buffer.from(each));
   const expected = secrets.map((secret) => {
     const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-    return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`;
+    return Buffer.from(`v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`);
   });
-  return expected.some((one) =>
-    given.some((other) => one.length === other.length && timingSafeEqual(Buffer.from(one), Buffer.from(other))),
-  );
+  return expected.some((one) => given.some((other) => one.length === other.length && timingSafeEqual(one, other)));
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer | null> {
