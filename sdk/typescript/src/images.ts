@@ -18,6 +18,7 @@ export class ProductImages extends Resource {
   /**
    * Add a picture to a product, after its other images: a `Blob`, a `File`, or the bytes of a file of at most 8 MB.
    *
+   * It takes no idempotency key: if it fails without a clear answer, read the images of the product before you repeat it.
    * In Node, `openAsBlob` of `node:fs` opens a file. Requires the scope `products:write`.
    */
   async upload(

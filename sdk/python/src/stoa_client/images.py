@@ -39,6 +39,7 @@ class ProductImages(Resource):
     def upload(self, product_id: int, file: Picture, /, *, alt: str | None = None) -> Image:
         """Add a picture to a product, after its other images: a path, or the bytes of a file of at most 8 MB.
 
+        It takes no idempotency key: if it fails without a clear answer, read the images of the product before you repeat it.
         Requires the scope `products:write`.
         """
         image, path = _image(file, alt), f"/products/{product_id}"
@@ -60,6 +61,7 @@ class AsyncProductImages(AsyncResource):
     async def upload(self, product_id: int, file: Picture, /, *, alt: str | None = None) -> Image:
         """Add a picture to a product, after its other images: a path, or the bytes of a file of at most 8 MB.
 
+        It takes no idempotency key: if it fails without a clear answer, read the images of the product before you repeat it.
         Requires the scope `products:write`.
         """
         image, path = _image(file, alt), f"/products/{product_id}"
