@@ -176,3 +176,14 @@ async def test_an_edited_customer_keeps_all_tags(shop: Shop, maria: User, store_
     await maria.submit(url, {**sent, "first_name": "Augusta"})
     assert maria.notice == "Saved.", maria.faults
     assert (await only_customer(shop))["tags"] == tags
+
+
+async def test_a_customer_that_is_saved_unchanged_leaves_no_audit_entry(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    customer = (await shop.client.post("/customers", json=PERSON)).json()["data"]
+    url, before = f"{store_url}/customers/{customer['id']}/edit", await audit.head(db, shop.store_id)
+    await maria.open(url)
+    await maria.submit(url, shown_form(maria.response.text, url))
+    assert maria.notice == "Saved."
+    assert await audit.head(db, shop.store_id) == before

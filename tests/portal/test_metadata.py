@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoa.access import audit
@@ -229,3 +230,22 @@ async def test_a_form_keeps_values_that_do_not_fit_their_definitions(
     assert maria.notice == "Saved.", maria.faults
     stored = (await shop.client.get(f"/products/{mug}")).json()["data"]["metadata"]
     assert stored == {**values, "manual": "https://example.com/manual"}
+
+
+async def test_the_audit_log_names_only_the_keys_that_a_form_changes(
+    shop: Shop, maria: User, store_url: str, db: Database
+) -> None:
+    for key in ("shared.tier", "shared.size"):
+        await merchant_defines(shop, {"resource": "customer", "key": key, "type": "string"})
+    customer = (await shop.client.post("/customers", json={"email": "jun@example.com"})).json()["data"]["id"]
+    page, before = f"{store_url}/customers/{customer}", await audit.head(db, shop.store_id)
+    shown = {"shown": ["shared.tier", "shared.size"]}
+    for forged in ({}, {"shown": [*shown["shown"], "shared.Jun Ito"], "values[shared.Jun Ito]": "yes"}):
+        await maria.open(page)
+        await maria.submit(f"{page}/metadata", {**shown, **forged}, key=hidden(maria.text)["key"])
+        assert await audit.head(db, shop.store_id) == before
+    assert maria.faults[""].startswith("This page is incomplete.")
+    await maria.open(page)
+    await maria.submit(f"{page}/metadata", {**shown, "values[shared.tier]": "gold"}, key=hidden(maria.text)["key"])
+    [entry] = await audit.newest(db, shop.store_id, 1)
+    assert (entry.action, msgspec.json.decode(entry.detail)) == ("customer.changed", {"metadata": ["shared.tier"]})

@@ -23,7 +23,7 @@ from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.customers import find_customer, pages
 from stoa.portal.stores.metadata_forms import NewMetadata, definitions_for
 from stoa.portal.stores.order_forms import Line, Tags, Text, tags_in
-from stoa.portal.stores.writes import REPEATED, Change, VersionedForm, carry_out
+from stoa.portal.stores.writes import REPEATED, UNCHANGED, Change, VersionedForm, carry_out
 from stoa.rest.body import convert
 from stoa.rest.call import Call
 from stoa.rest.problems import VersionConflict
@@ -127,10 +127,13 @@ async def change_customer(visit: Visit, form: CustomerForm) -> Redirect:
     async def work(call: Call) -> Any:
         await load(call.db, call.store_id, ids=[customer_id])  # locks the customer
         # An order makes a new version too, but does not concern this form.
-        if _digest(await find_customer(call.db, visit)) != form.seen:
+        before = await find_customer(call.db, visit)
+        if _digest(before) != form.seen:
             raise VersionConflict
         call.patch = {**form.members, "status": form.status}
-        return await update_customer(call, customer_id, convert(call.patch, CustomerChanges, digits=call.store.digits))
+        changes = convert(call.patch, CustomerChanges, digits=call.store.digits)
+        after = await update_customer(call, customer_id, changes)
+        return UNCHANGED if after.version == before.version else after
 
     fields = {f"/{name}": name for name in (*_PROFILE, "tags", "status")}
     change = Change("customer.changed", f"customer:{customer_id}", fields, replaces=True)

@@ -19,7 +19,7 @@ from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.exports import CUSTOMER_COLUMNS, Export, export_list
-from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for
+from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for, metadata_change
 from stoa.portal.stores.orders import ORDER_LIST
 from stoa.portal.stores.writes import REPEATED, Change, carry_out
 from stoa.rest.call import Call
@@ -94,7 +94,7 @@ async def change_customer_metadata(visit: Visit, form: MetadataForm) -> Redirect
         cause = Cause(None, call.request_id, call.person_id)
         return await save_or_refuse(call.db, call.store_id, call.store.digits, [after], cause)
 
-    change = Change("customer.changed", f"customer:{customer_id}", form.fields("/metadata"), {"metadata": form.shown})
+    change = await metadata_change(visit, form, "customer", customer_id, "/metadata")
     done = await carry_out(visit, form, change, work)
     url = f"{ROOT}/stores/{visit.store.handle}/customers/{customer_id}"
     return Redirect(url, "Saved." if done else REPEATED, "good" if done else "warn")

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import msgspec
 
 from stoa.access.queries import DEFINITIONS
-from stoa.portal.kit.forms import OnceForm, text
+from stoa.portal.kit.forms import RELOAD, FormError, OnceForm, text
 from stoa.portal.kit.visit import Visit
+from stoa.portal.stores.writes import Change
 from stoa.rest.metadata import Definitions, definitions_in_force
 from stoa.rest.metadata_types import MOST_DEFINITIONS, Resource
 
@@ -28,6 +29,18 @@ class MetadataForm(OnceForm):
     def fields(self, at: str) -> dict[str, str]:
         """The field of each pointer, for faults."""
         return {f"{at}/{key}": f"values[{key}]" for key in self.shown}
+
+
+async def metadata_change(visit: Visit, form: MetadataForm, resource: Resource, id_: int, at: str) -> Change:
+    """What a form of metadata does; the audit log names the keys that it changes, and has no entry if there are none.
+
+    Only defined keys are accepted: an entry outlives the erasure of a customer, so it contains no text that a form made up.
+    """
+    definitions, keys = await definitions_for(visit), sorted(form.changes)
+    if not all(definitions.get(resource, key) for key in keys):
+        raise FormError({"": RELOAD})
+    action = f"{resource}.changed" if keys else ""
+    return Change(action, f"{resource}:{id_}", form.fields(at), {"metadata": keys})
 
 
 class NewMetadata(OnceForm):

@@ -19,7 +19,7 @@ from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import paginate
 from stoa.portal.kit.pages import ROOT, PageResponse, Redirect, View
 from stoa.portal.kit.visit import Visit
-from stoa.portal.stores.metadata_forms import MetadataForm
+from stoa.portal.stores.metadata_forms import MetadataForm, metadata_change
 from stoa.portal.stores.order_forms import (
     ACTIONS,
     Action,
@@ -179,7 +179,7 @@ async def change_order_metadata(visit: Visit, form: MetadataForm) -> Redirect:
         call.patch = {"metadata": call.store.definitions.read("order", form.changes)}
         return await update_order(call, order_id, convert(call.patch, OrderChanges, digits=call.store.digits))
 
-    change = Change("order.changed", f"order:{order_id}", form.fields("/metadata"), {"metadata": form.shown})
+    change = await metadata_change(visit, form, "order", order_id, "/metadata")
     done = await carry_out(visit, form, change, work)
     url = f"{ROOT}/stores/{visit.store.handle}/orders/{order_id}"
     return Redirect(url, "Saved." if done else REPEATED, "good" if done else "warn")

@@ -13,7 +13,7 @@ from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import paginate
 from stoa.portal.kit.pages import ROOT, Redirect, View
 from stoa.portal.kit.visit import Visit
-from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for
+from stoa.portal.stores.metadata_forms import MetadataForm, definitions_for, metadata_change
 from stoa.portal.stores.order_forms import Line
 from stoa.portal.stores.product_forms import (
     LONGEST_DESCRIPTION,
@@ -157,9 +157,7 @@ async def change_product_metadata(visit: Visit, form: MetadataForm) -> Redirect:
         body = {"items": [{"op": "update", "id": product_id, "data": data}]}
         return await batch_products(call, convert(body, ProductBatch, digits=call.store.digits))
 
-    change = Change(
-        "product.changed", f"product:{product_id}", form.fields("/items/0/data/metadata"), {"metadata": form.shown}
-    )
+    change = await metadata_change(visit, form, "product", product_id, "/items/0/data/metadata")
     done = await carry_out(visit, form, change, work)
     return Redirect(_url(visit), "Saved." if done else REPEATED, "good" if done else "warn")
 

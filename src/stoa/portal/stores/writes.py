@@ -23,6 +23,7 @@ from stoa.rest.endpoint import One
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII)
 _OTHER_VALUES = "This form was already submitted with other values. Check the current state, and submit again."
+UNCHANGED = object()  # the result of work that changed nothing, if the endpoint's answer does not say it
 REPEATED = "This form was already submitted. Nothing was done twice."
 
 
@@ -113,6 +114,8 @@ def show_all_faults(visit: Visit, rows: str, keys: Iterable[object]) -> None:
 
 
 def _changed(result: Any, form: OnceForm) -> bool:
+    if result is UNCHANGED:
+        return False
     if isinstance(result, Batch):
         return any(each.status != "unchanged" for each in result.results)
     return not (isinstance(result, One) and isinstance(form, VersionedForm) and result.version == form.version)
