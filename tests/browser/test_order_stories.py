@@ -148,6 +148,8 @@ async def test_an_order_is_written_and_placed_with_the_total_on_the_button(
     await expect(page.get_by_text("The total is 30.50 EUR.")).to_be_visible()
     await check_looks(page, "new-order-written")
     await page.get_by_role("button", name="Place order for 30.50 EUR").dblclick()
+    await expect(page.get_by_text("Suspected duplicate of")).to_be_visible()
+    await page.get_by_role("button", name="Place order for 30.50 EUR").dblclick()
     await expect(page.get_by_text(re.compile(r"Order #\d+ is placed\."))).to_be_visible()
     await expect(page.get_by_role("heading", name=re.compile("Order #"))).to_be_visible()
 
