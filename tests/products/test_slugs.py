@@ -117,3 +117,19 @@ async def test_a_name_with_a_number_waits_for_the_slug_that_another_product_gets
         waiting = asyncio.create_task(_create(shop, name="Mug 2"))
         await until_somebody_waits(shop.db)
     assert (other.fields.slug, (await waiting)["slug"]) == ("mug-2", "mug-2-2")
+
+
+async def test_numbers_that_are_taken_are_not_locked(shop: Shop) -> None:
+    """The server has room for some thousands of locks, which all stores share."""
+    for _ in range(6):
+        await _create(shop, name="Mug")
+    held: dict[str, int] = {}
+    for name in ("Plate", "Mug"):
+        made = new_product(convert({"name": name, "price": "1.00"}, NewProduct, digits=shop.store.digits), shop.store)
+        async with shop.db.transaction() as db:
+            await save(db, shop.store_id, [made], Cause(shop.app_id, "req_tests"))
+            rows = await db.fetch(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+            )
+        held[made.fields.slug] = rows[0][0]
+    assert held == {"plate": held["plate"], "mug-7": held["plate"] + 1}
