@@ -9,7 +9,7 @@ INSTALL := PYTHON=$(PYTHON) tools/install
 # The tests start hundreds of processes. Without bytecode, each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-all coverage test-citus test-shards test-shards-all test-failed deep deep-deliveries check format bench bench-compare bench-million bench-million-orders bench-imports bench-instructions bench-peers fuzz fuzz-stock lint-openapi connectors packages audit cut deploy-check faults lock openapi schema sdk sdk-lowest pictures screenshots clean help bench-deliveries bench-pending upgrade release mutants stress
+.PHONY: $(shell sed -nE 's/^([a-z-]+):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 24
