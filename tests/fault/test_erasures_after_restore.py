@@ -15,6 +15,7 @@ from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused
 from stoa.backup.erasures import (
     BEGINNING,
+    CREATED_AT,
     FORMAT,
     Erased,
     ErasedOfStore,
@@ -31,6 +32,7 @@ from stoa.backup.saving import save
 from stoa.cli import cli
 from stoa.db import migrate
 from stoa.db.pool import Database
+from stoa.imports.runner import run_pending
 from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
 from tests.conftest import SECRET_KEY
@@ -104,7 +106,12 @@ async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> Non
     # The replaced database knows its erasures.
     restored = await asyncio.to_thread(first.run, "restore", str(backup), "--replace", "--json")
     assert restored.returncode == 0, restored.stderr
-    assert msgspec.json.decode(restored.stdout)["erasures"] == {"erased": 1, "absent": 1, "unknown_stores": []}
+    assert msgspec.json.decode(restored.stdout)["erasures"] == {
+        "erased": 1,
+        "absent": 1,
+        "others": 0,
+        "unknown_stores": [],
+    }
     assert await traces_in(url) == []
 
     # The database is lost, so the operator must decide. A damaged list changes nothing.
@@ -120,14 +127,16 @@ async def test_erasures_survive_a_restore(tmp_path: Path, worker_id: str) -> Non
 
     with second:
         done = await asyncio.to_thread(second.run, "erasures", "replay", str(exported), "--json")
-        assert msgspec.json.decode(done.stdout) == {"erased": 1, "absent": 1, "unknown_stores": []}, done.stderr
+        assert msgspec.json.decode(done.stdout) == {"erased": 1, "absent": 1, "others": 0, "unknown_stores": []}, (
+            done.stderr
+        )
         assert await traces_in(empty) == []
         # A new customer gets the id of an erased one whom the backup does not contain, and stays.
         moved = Account(second, account.handle, account.client_id, account.client_secret, account.token)
         async with moved.client() as client:
             new = (await client.post("/customers", json={"email": "new@song.example"})).json()["data"]["id"]
             assert new == later
-            assert await replayed(empty, erasures) == Replayed(0, 2, [])
+            assert await replayed(empty, erasures) == Replayed(0, 1, 1, [])
             page = (await client.get("/customers")).json()
             assert {each["email"] for each in page["data"]} == {"stays@song.example", "new@song.example"}
     db = Database(empty, size=1)
@@ -177,9 +186,72 @@ async def test_a_store_of_another_service_is_reported_and_not_touched(shop: Shop
     now = datetime.now(UTC)
     stranger = ErasedOfStore(shop.store_id, "stranger", now, [Erased(customer_id, now + timedelta(days=1))])
     assert await replay(shop.db, [ErasureList(FORMAT, now, now, [stranger])], "req_tests") == Replayed(
-        0, 0, ["stranger"]
+        0, 0, 0, ["stranger"]
     )
     assert (await shop.client.get(f"/customers/{customer_id}")).status_code == 200
+
+
+def lists_of(shop: Shop, created_at: datetime, *erased: Erased) -> list[ErasureList]:
+    now = datetime.now(UTC)
+    return [ErasureList(FORMAT, now, now, [ErasedOfStore(shop.store_id, "shop", created_at, list(erased))])]
+
+
+async def imported(shop: Shop, email: str) -> int:
+    """A customer of another shop, with the time at which that one created it."""
+    row = msgspec.json.encode({"email": email, "created_at": "2020-01-31T12:00:00Z"})
+    media = {"content-type": "application/x-ndjson"}
+    assert (await shop.client.post("/customers/imports", content=row, headers=media)).status_code == 202
+    await run_pending(shop.db)
+    [found] = (await shop.client.get("/customers", params={"email": email})).json()["data"]
+    assert found["created_at"].startswith("2020-01-31")
+    return found["id"]
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["a list of this release", "a list of 0.3.0"])
+async def test_an_imported_customer_with_the_id_of_an_erased_one_stays(shop: Shop, *, recorded: bool) -> None:
+    created_at = await CREATED_AT.one(shop.db, shop.store_id)
+    before = datetime.now(UTC)
+    customer_id = await imported(shop, "backdated@song.example")
+    erased = Erased(customer_id, before, before if recorded else None)
+    assert await replay(shop.db, lists_of(shop, created_at, erased), "req_tests") == Replayed(0, 0, 1, [])
+    assert (await shop.client.get(f"/customers/{customer_id}")).status_code == 200
+
+
+async def test_a_customer_who_had_the_id_before_an_erased_one_stays(shop: Shop) -> None:
+    """After the restore of an older backup, another customer got the id and was erased; then a newer backup was restored."""
+    created_at = await CREATED_AT.one(shop.db, shop.store_id)
+    customer_id = (await shop.client.post("/customers", json={"email": "first@song.example"})).json()["data"]["id"]
+    later = datetime.now(UTC) + timedelta(hours=1)
+    second = Erased(customer_id, later, later - timedelta(minutes=1))
+    assert await replay(shop.db, lists_of(shop, created_at, second), "req_tests") == Replayed(0, 0, 1, [])
+    assert (await shop.client.get(f"/customers/{customer_id}")).status_code == 200
+
+
+async def test_a_list_names_when_an_erased_customer_was_inserted(shop: Shop) -> None:
+    customer_id = await imported(shop, "listed@song.example")
+    [[inserted_at]] = await shop.db.fetch(
+        "SELECT inserted_at FROM customers WHERE store_id = $1 AND id = $2", shop.store_id, customer_id
+    )
+    assert (await shop.client.delete(f"/customers/{customer_id}")).status_code == 204
+    (ours,) = [store for store in (await collect(shop.db)).stores if store.store_id == shop.store_id]
+    assert [(each.customer_id, each.inserted_at) for each in ours.customers] == [(customer_id, inserted_at)]
+
+
+async def test_a_customer_of_0_3_0_is_recognized_by_its_creation(shop: Shop) -> None:
+    """Rows of 0.3.0 have no time of insertion: it was always that of their creation."""
+    customer_id = (await shop.client.post("/customers", json={"email": "old@song.example"})).json()["data"]["id"]
+    [[moment]] = await shop.db.fetch(
+        """UPDATE customers SET inserted_at = NULL, created_at = now() - interval '1 year'
+            WHERE store_id = $1 AND id = $2 RETURNING created_at""",
+        shop.store_id,
+        customer_id,
+    )
+    created_at = await CREATED_AT.one(shop.db, shop.store_id)
+    for erased, expected in (
+        (Erased(customer_id, moment - timedelta(hours=1)), Replayed(0, 0, 1, [])),
+        (Erased(customer_id, datetime.now(UTC)), Replayed(1, 0, 0, [])),
+    ):
+        assert await replay(shop.db, lists_of(shop, created_at, erased), "req_tests") == expected
 
 
 async def test_a_list_contains_the_erasures_since_a_moment(shop: Shop) -> None:

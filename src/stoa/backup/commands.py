@@ -295,7 +295,7 @@ def restore_backup(
         print_one(done, as_json=True)
     else:
         shown = {"made_at": done.made_at, "schema": done.schema, "rows": done.rows}
-        print_one({**shown, "erased_again": done.erasures.erased}, as_json=False)
+        print_one({**shown, "erased_again": done.erasures.erased, "left_alone": done.erasures.others}, as_json=False)
         print_rows(done.invariants, as_json=False, none="")
     if done.pictures and not drill:
         click.echo(

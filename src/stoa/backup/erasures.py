@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.access.operator import Joined
 from stoa.backup.archive import BackupRefused
-from stoa.customers.erasure import identify
+from stoa.customers.erasure import INSERTED_AT, identify
 from stoa.db.fan_out import FanOut, in_order
 from stoa.db.pool import Database
 from stoa.db.query import Command, Executor, Query
@@ -24,9 +24,12 @@ _EVERY_STORE = "the list contains the erasures of every store"
 _FORGET = Command("DELETE FROM service_facts WHERE name = $1", unbound=_EVERY_STORE)
 
 
-class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An erased customer, whom the id and the time of insertion identify. Erasures by 0.3.0 did not record that time."""
+
     customer_id: int
     at: datetime
+    inserted_at: datetime | None = None
 
 
 class ErasedOfStore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,10 +60,12 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Replayed(msgspec.Struct):
-    """What a replay did. Customers that the database does not contain, or that are erased already, are `absent`."""
+    """What a replay did. Customers that the database does not contain, or that are erased already, are `absent`; `others` are
+    customers who have the id of an erased one, and were left alone."""
 
     erased: int
     absent: int
+    others: int
     unknown_stores: list[str]
 
 
@@ -69,6 +74,7 @@ class _Row(msgspec.Struct):
     handle: str
     created_at: datetime
     customer_id: int
+    inserted_at: datetime | None
     at: datetime
 
 
@@ -76,19 +82,31 @@ class _Row(msgspec.Struct):
 ERASURES = FanOut(
     _Row,
     """SELECT s.id AS store_id, s.handle, s.created_at, split_part(e.subject, ':', 2)::bigint AS customer_id,
-              max(e.created_at) AS at
+              (e.detail::json ->> 'inserted_at')::timestamptz AS inserted_at, max(e.created_at) AS at
          FROM audit_entries e JOIN stores s ON s.id = e.store_id
         WHERE e.action = 'customer.erased' AND e.created_at >= $1 AND e.store_id <> ALL ($2::bigint[])
-        GROUP BY 1, 2, 3, 4 ORDER BY 1, 4""",
-    in_order("store_id", "customer_id", unique=["store_id", "customer_id"]),
+        GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 4, 5""",
+    in_order("store_id", "customer_id", "inserted_at", unique=["store_id", "customer_id", "inserted_at"]),
     unbound=_EVERY_STORE,
 )
 CREATED_AT = Query(datetime, "SELECT created_at FROM stores WHERE id = $1")
-# A restore also restores the sequence of ids, so that a later customer may have the id of an erased one.
+
+
+class _Present(msgspec.Struct):
+    customer_id: int
+    is_erased_one: bool
+
+
+# A restore also restores the sequence of ids, so that another customer may have the id of an erased one. If the time of insertion
+# was not recorded, the customer must at least have been inserted before the erasure.
 PRESENT = Query(
-    int,
-    """SELECT c.id FROM customers c JOIN unnest($2::bigint[], $3::timestamptz[]) AS erased (id, at) ON erased.id = c.id
-        WHERE c.store_id = $1 AND c.deleted_at IS NULL AND c.created_at <= erased.at ORDER BY 1""",
+    _Present,
+    f"""SELECT c.id AS customer_id,
+              bool_or(CASE WHEN erased.inserted_at IS NULL THEN {INSERTED_AT} <= erased.at
+                           ELSE {INSERTED_AT} = erased.inserted_at END) AS is_erased_one
+         FROM customers c JOIN unnest($2::bigint[], $3::timestamptz[], $4::timestamptz[]) AS erased (id, at, inserted_at)
+              ON erased.id = c.id
+        WHERE c.store_id = $1 AND c.deleted_at IS NULL GROUP BY c.id ORDER BY c.id""",
 )
 
 
@@ -96,7 +114,7 @@ async def collect(db: Executor, since: datetime = BEGINNING) -> ErasureList:
     """Every erasure since a moment, by the audit log."""
     rows = await ERASURES.all(db, since)
     stores = [
-        ErasedOfStore(*store, [Erased(row.customer_id, row.at) for row in found])
+        ErasedOfStore(*store, [Erased(row.customer_id, row.at, row.inserted_at) for row in found])
         for store, found in groupby(rows, lambda row: (row.store_id, row.handle, row.created_at))
     ]
     return ErasureList(FORMAT, datetime.now(UTC), since, stores)
@@ -142,22 +160,24 @@ async def replay(
     database_of: Callable[[int], Awaitable[Database | Joined]] | None = None,
 ) -> Replayed:
     """Erase every customer of the lists that the database of their store still contains, each in one transaction."""
-    result = Replayed(0, 0, [])
+    result = Replayed(0, 0, 0, [])
     for store in (store for erasures in lists for store in erasures.stores):
         database = directory if database_of is None else await database_of(store.store_id)
         if await CREATED_AT.maybe(database, store.store_id) != store.created_at:
             result.unknown_stores.append(store.handle)
             continue
-        ids, moments = [each.customer_id for each in store.customers], [each.at for each in store.customers]
-        present = await PRESENT.all(database, store.store_id, ids, moments)
-        for customer_id in present:
+        columns = zip(*((each.customer_id, each.at, each.inserted_at) for each in store.customers), strict=True)
+        present = await PRESENT.all(database, store.store_id, *map(list, columns)) if store.customers else []
+        for each in present:
+            if not each.is_erased_one:
+                result.others += 1
+                continue
             async with database.transaction() as db:
-                locked = await customer_erasure.lock(db, store.store_id, customer_id)
+                locked = await customer_erasure.lock(db, store.store_id, each.customer_id)
                 if locked is not None:
                     cause = Cause(None, request_id)
-                    await customer_erasure.erase(
-                        db, await identify(db, store.store_id, customer_id, locked.head, cause)
-                    )
+                    person = await identify(db, store.store_id, each.customer_id, locked.head, cause)
+                    await customer_erasure.erase(db, person)
                     result.erased += 1
-        result.absent += len(ids) - len(present)
+        result.absent += len({each.customer_id for each in store.customers}) - len(present)
     return result

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
@@ -122,12 +123,21 @@ ERASE_PROFILE = Command(
 COUNT = Command("INSERT INTO row_counts (store_id, resource, delta) VALUES ($1, 'customers', -1)")
 
 
+# With the id, it identifies a customer for certain: a restored sequence gives ids again, and imports choose `created_at`.
+INSERTED_AT = "coalesce(c.inserted_at, c.created_at)"
+
+
 class ErasedCustomer(msgspec.Struct):
     version: int
     doc: str
+    inserted_at: datetime
 
 
-ERASED = Query(ErasedCustomer, f"SELECT version, {TOMBSTONE} AS doc FROM customers WHERE store_id = $1 AND id = $2")
+ERASED = Query(
+    ErasedCustomer,
+    f"""SELECT version, {TOMBSTONE} AS doc, {INSERTED_AT} AS inserted_at
+         FROM customers c WHERE store_id = $1 AND id = $2""",
+)
 
 
 async def identify(db: Executor, store_id: int, customer_id: int, head: str, cause: Cause) -> Person:

@@ -394,6 +394,7 @@ CREATE TABLE customers (
     tail          text GENERATED ALWAYS AS ((((((((',"orders_count":'::text || orders_count) || ',"total_spent":"'::text) || amount_text(total_spent, (digits)::integer)) || '","last_order_at":'::text) || COALESCE((('"'::text || rfc3339(last_order_at)) || '"'::text), 'null'::text)) || times_tail(created_at, updated_at, version)) || ',"deleted_at":null}'::text)) STORED,
     terms         tsvector NOT NULL,
     edition       smallint DEFAULT 1 NOT NULL,
+    inserted_at   timestamptz DEFAULT now(),
     CONSTRAINT customers_pkey PRIMARY KEY (store_id, id),
     CONSTRAINT customers_check CHECK (valid_customer(status, deleted_at, email_consent, sms_consent))
 ) WITH (fillfactor = 90, toast_tuple_target = 4080);

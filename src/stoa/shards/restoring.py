@@ -44,6 +44,7 @@ class RestoredShard(msgspec.Struct):
     missing: list[str]
     erased: int  # customers that were erased again
     absent: int  # customers whose erasure the backup has, or that it does not have
+    others: int  # customers who have the id of an erased one, and were left alone
     unknown_stores: list[str]  # of erasures
 
 
@@ -97,6 +98,7 @@ async def restore_shard(
         [place.handle for place in here if place.id not in held],
         erased.erased,
         erased.absent,
+        erased.others,
         erased.unknown_stores,
     )
 

@@ -208,6 +208,6 @@ async def erase(db: Executor, person: Person) -> None:
         "customer.erased",
         actor=cause.audited_as,
         subject=f"customer:{person.customer_id}",
-        detail={},
+        detail={"inserted_at": tombstone.inserted_at},  # a replay after a restore recognizes the customer by it
         request_id=cause.request_id,
     )
