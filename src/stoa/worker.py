@@ -40,6 +40,7 @@ from stoa.operations.tracing import Tracing, check_extra
 from stoa.processes.command_lines import DELIVERIES, background_workers
 from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, load, secret_key
+from stoa.shards.registry import check_restored
 from stoa.webhooks.http.address_guard import check_setting
 
 POLL_S = 0.3
@@ -224,7 +225,7 @@ def worker(console: Console, only: str | None, metrics: str) -> None:
 
 
 async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
-    """Refuse an old schema, a wrong key or too many connections, as soon as the database responds; returns the settings with
+    """Refuse an old schema, a wrong key, a restore that has not ended or too many connections, as soon as the database responds; returns the settings with
     every key of the database, or None if stopped before."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -242,6 +243,7 @@ async def _check_start(settings: Settings, budget: Budget) -> Settings | None:
             await migrate.check_schema(db)
             await check_key(db, secret_key(settings))
             known = await with_known_keys(db, settings)
+            await check_restored(db, known)
             for warning in await check_connections(db, _url(settings), settings, budget):
                 structlog.get_logger().warning("the connections are limited", reason=warning)
         finally:

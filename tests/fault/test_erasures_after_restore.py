@@ -32,6 +32,7 @@ from stoa.backup.saving import save
 from stoa.cli import cli
 from stoa.db import migrate
 from stoa.db.pool import Database
+from stoa.db.service_facts import NOTE, TO_REPEAT
 from stoa.imports.runner import run_pending
 from stoa.secret_keys import read_keys
 from stoa.settings import Settings, load
@@ -178,6 +179,31 @@ async def test_an_interrupted_restore_repeats_the_erasures_when_it_runs_again(
     opened = Database(url, size=1)
     assert await not_repeated(opened) == []
     await opened.close()
+
+
+@pytest.mark.timeout(300)  # several commands, one after another
+async def test_no_service_starts_before_an_interrupted_restore_has_repeated_the_erasures(
+    tmp_path: Path, worker_id: str, settings: Settings
+) -> None:
+    url = await migrated_database(f"left_{worker_id}_{os.getpid()}")
+    application, db = Application(msgspec.structs.replace(settings, database_url=url)), Database(url, size=2)
+    shop = await open_shop(application, db)
+    customer_id = (await shop.client.post("/customers", json=CANARY)).json()["data"]["id"]
+    left = lists_of(shop, await CREATED_AT.one(db, shop.store_id), Erased(customer_id, datetime.now(UTC)))
+    await NOTE.run(db, TO_REPEAT, msgspec.json.encode(left).decode())
+    await application.close()
+    await db.close()
+    service = Service(tmp_path, database_url=url, workers=1)
+    for command in ("serve", "worker"):
+        refused = await asyncio.to_thread(service.run, command)
+        assert (refused.returncode, "stoa erasures replay" in refused.stderr) == (2, True), refused.stderr
+    found = msgspec.json.decode((await asyncio.to_thread(service.run, "doctor", "--json")).stdout)
+    assert {each["check"]: each["status"] for each in found}["restore"] == "problem"
+    done = await asyncio.to_thread(service.run, "erasures", "replay", "--json")
+    assert (done.returncode, msgspec.json.decode(done.stdout)["erased"]) == (0, 1), done.stderr
+    assert await traces_in(url) == []
+    with service:
+        assert service.status("/ready") == 200
 
 
 async def test_a_store_of_another_service_is_reported_and_not_touched(shop: Shop) -> None:

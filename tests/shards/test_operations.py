@@ -29,10 +29,10 @@ from stoa.operations.measuring import Sampler, measure, measure_forever
 from stoa.rest import list_reader
 from stoa.rest.list_reader import ListReader
 from stoa.rest.lists import Page
-from stoa.settings import Settings, secret_key
+from stoa.settings import Settings, WrongSetting, secret_key
 from stoa.shards import global_tables, membership, subscriptions
 from stoa.shards.global_tables import PUBLICATION
-from stoa.shards.registry import ShardRefused, session
+from stoa.shards.registry import ShardRefused, check_restored, session
 from stoa.store_data import customer_erasure, list_exports
 from stoa.store_data.export import export_store
 from stoa.store_data.held_store import StoreMoved
@@ -306,9 +306,16 @@ async def test_an_interrupted_restore_of_a_shard_repeats_the_erasures_when_it_ru
         await stoa(apart, *words, code=1)
     deleted = "SELECT deleted_at IS NOT NULL FROM customers WHERE store_id = $1 AND id = $2"
     assert not await apart.one("west", deleted, shop.store_id, erased)
+    database = Database(apart.directory.url, size=1, name=FENCING)
+    with pytest.raises(WrongSetting, match="stoa shard restore west FILE --replace"):
+        await check_restored(database, apart.settings)
+    found, _ = await stoa(apart, "doctor", code=1)
+    assert "restore" in {each["check"]: each for each in found}["shard west"]["action"]
     done, _ = await stoa(apart, *words)
     assert done["erased"] == 1
     assert await apart.one("west", deleted, shop.store_id, erased)
+    await check_restored(database, apart.settings)
+    await database.close()
 
 
 async def test_an_export_of_a_store_that_moves_meanwhile_fails(apart: Fleet) -> None:

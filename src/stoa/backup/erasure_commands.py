@@ -12,7 +12,7 @@ from stoa.access.console import Console, Refused, print_one
 from stoa.access.operator import Operator
 from stoa.access.options import json_option
 from stoa.backup.archive import BackupRefused
-from stoa.backup.erasures import BEGINNING, ErasureList, Replayed, collect, from_bytes, replay, to_bytes
+from stoa.backup.erasures import BEGINNING, ErasureList, Replayed, collect, from_bytes, repeat, replay, to_bytes
 
 
 class Exported(msgspec.Struct):
@@ -83,25 +83,29 @@ def export(console: Console, file: Path, since: datetime | None, *, overwrite: b
 
 
 @erasures.command("replay")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @json_option
 @click.pass_obj
-def replay_list(console: Console, file: Path, *, as_json: bool) -> None:
+def replay_list(console: Console, file: Path | None, *, as_json: bool) -> None:
     """Erase the customers in FILE again, after a backup from before their erasure was restored.
 
     Customers that are erased already, or that the database does not contain, are left alone, so you can repeat it.
-    `stoa restore --erasures FILE` does the same before the service starts.
+    `stoa restore --erasures FILE` does the same before the service starts. Without FILE, it repeats the erasures that a
+    `stoa restore` left because it was interrupted; until then, no service starts.
 
     \b
-    Example:
+    Examples:
       stoa erasures replay erasures.json
+      stoa erasures replay
     """
     try:
-        given = read_list(file)
+        given = read_list(file) if file else None
     except BackupRefused as refusal:
         raise Refused(str(refusal)) from refusal
 
     async def replayed(operator: Operator) -> Replayed:
+        if given is None:
+            return await repeat(operator.db, operator.request_id)
         return await replay(operator.db, [given], operator.request_id, operator.database_of)
 
     print_one(console.run(replayed), as_json=as_json)

@@ -13,13 +13,12 @@ from stoa.customers.erasure import INSERTED_AT, identify
 from stoa.db.fan_out import FanOut, in_order
 from stoa.db.pool import Database
 from stoa.db.query import Command, Executor, Query
-from stoa.db.service_facts import FACT
+from stoa.db.service_facts import FACT, TO_REPEAT
 from stoa.events.outbox import Cause
 from stoa.store_data import customer_erasure
 
 FORMAT = 1
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-TO_REPEAT = "erasures_to_repeat"  # the fact by which a database whose restore has not ended knows them
 _EVERY_STORE = "the list contains the erasures of every store"
 _FORGET = Command("DELETE FROM service_facts WHERE name = $1", unbound=_EVERY_STORE)
 
@@ -126,7 +125,7 @@ async def not_repeated(db: Executor) -> list[ErasureList]:
     return [] if noted is None else msgspec.json.decode(noted, type=list[ErasureList])
 
 
-async def repeat(db: Database, request_id: str) -> Replayed:
+async def repeat(db: Database | Joined, request_id: str) -> Replayed:
     """Repeat the erasures after a restore, and then forget the list."""
     done = await replay(db, await not_repeated(db), request_id)
     await _FORGET.run(db, TO_REPEAT)

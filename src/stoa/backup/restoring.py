@@ -13,11 +13,12 @@ from typing import IO
 import msgspec
 
 from stoa.backup.archive import DUMP, KEY, BackupRefused, Manifest, opened
-from stoa.backup.erasures import TO_REPEAT, ErasureList, collect, not_repeated
+from stoa.backup.erasures import ErasureList, collect, not_repeated
 from stoa.backup.programs import CHUNK, Server, check_exit, server_of, start_reading, start_script
 from stoa.db import migrate
 from stoa.db.connection import connect
 from stoa.db.query import Executor, Query
+from stoa.db.service_facts import TO_REPEAT
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import Settings, existing_key
 

@@ -1,5 +1,5 @@
 """What is known of the service as a whole: the fingerprint of its key, the addresses that it allows to webhooks, its last
-backup, and whether it can write."""
+backup, whether a restore has not ended, and whether it can write."""
 
 import contextlib
 from datetime import datetime
@@ -11,6 +11,7 @@ from stoa.settings import WrongSetting
 
 _SERVICE = "a fact about the service belongs to no store"
 KEY, _BACKUP, _WEBHOOK_ALLOW, _SHARD = "key_fingerprint", "backup", "webhook_allow", "shard"
+TO_REPEAT = "erasures_to_repeat"  # the erasures that a restore of this database has to repeat, until it has
 _NO_TABLE = "42P01"
 _SHOWN_DIGITS = 8  # enough to compare, and useless to an attacker
 
@@ -40,8 +41,12 @@ WRITE = Command(
 
 async def known_key(db: Executor) -> str | None:
     """The fingerprint of the key that belongs to the database; None before the first credential."""
+    return await _known(db, KEY)
+
+
+async def _known(db: Executor, name: str) -> str | None:
     try:
-        return await FACT.maybe(db, KEY)
+        return await FACT.maybe(db, name)
     except PostgresError as error:
         if sqlstate(error) == _NO_TABLE:  # not migrated yet
             return None
@@ -74,6 +79,11 @@ def _check(known: str | None, keys: Keys) -> None:
 async def replace_key(db: Executor, keys: Keys) -> None:
     """Accept another key; credentials that were stored with the old one stay unreadable."""
     await NOTE.run(db, KEY, key_fingerprint(keys.current))
+
+
+async def restore_has_ended(db: Executor) -> bool:
+    """Whether no restore of this database was interrupted before it repeated the erasures since its backup."""
+    return await _known(db, TO_REPEAT) is None
 
 
 async def own_shard(db: Executor) -> str:

@@ -31,6 +31,7 @@ from stoa.operations.reencryption import progress
 from stoa.operations.shard_checks import check_shards, progress_in_shards
 from stoa.secret_keys import Keys, key_fingerprint
 from stoa.settings import Settings, WrongSetting, existing_key, unknown
+from stoa.shards.registry import END_RESTORE, RESTORE_LEFT
 from stoa.webhooks.http.address_guard import check_setting
 
 _SERVICE = "the doctor examines the whole service"
@@ -74,6 +75,7 @@ async def examine(url: str, settings: Settings) -> list[Finding]:
         found += await _check_server(db, settings)
         if all(each.status != "problem" for each in found if each.check == _DATABASE):
             found.append(await _check_key(db, settings))
+            found += await _check_restore(db)
             found.append(await _check_connections(db, url, settings))
             if settings.database_read_url:
                 found.append(await _check_replica(db, settings))
@@ -231,6 +233,12 @@ async def _check_key(db: Database, settings: Settings) -> Finding:
     if keys.others:
         return await _check_rotation(db, settings, keys, known)
     return Finding("key", "ok", f"its fingerprint is {given[0]}")
+
+
+async def _check_restore(db: Database) -> list[Finding]:
+    if await service_facts.restore_has_ended(db):
+        return []
+    return [Finding("restore", "problem", RESTORE_LEFT, f"Run {END_RESTORE}: no service starts before.")]
 
 
 async def _check_rotation(db: Database, settings: Settings, keys: Keys, known: str) -> Finding:

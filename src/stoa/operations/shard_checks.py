@@ -5,6 +5,7 @@ from stoa.db import migrate
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.pool import Database
 from stoa.db.query import Executor
+from stoa.db.service_facts import restore_has_ended
 from stoa.db.shard_outbox import LATE
 from stoa.operations.finding import Finding
 from stoa.operations.measuring import problems, read_queues
@@ -12,7 +13,7 @@ from stoa.operations.reencryption import Progress, progress
 from stoa.settings import Settings, existing_key
 from stoa.shards.global_tables import replication_of
 from stoa.shards.moves import MOVES_LEFT
-from stoa.shards.registry import Shard, address, registered_shards
+from stoa.shards.registry import RESTORE_LEFT, Shard, address, end_restore_of, registered_shards
 
 _MUCH_BEHIND = 64 * 1024**2  # bytes of the log
 _LATE_MESSAGE_S = 120.0  # a message that fails is tried again after a minute at most
@@ -79,6 +80,10 @@ async def _check_shard(directory: Executor, shard: Shard) -> Finding:
         if version < migrate.LATEST or outdated:
             detail = f"the schema is {version} of {migrate.LATEST}, and {outdated} functions are outdated"
             return Finding(name, "problem", detail, "Run `stoa migrate`.")
+        if not await restore_has_ended(db):
+            return Finding(
+                name, "problem", RESTORE_LEFT, f"Run {end_restore_of(shard.name)}: no service starts before."
+            )
         replication = await replication_of(directory, db, shard.name)
     except (PostgresError, Unavailable) as error:
         action = f"Check the server at {address(shard.url)}: requests to its stores fail meanwhile."

@@ -33,6 +33,7 @@ from stoa.processes import command_lines
 from stoa.processes.supervisor import Supervisor
 from stoa.settings import PREFIX, Settings, WrongSetting, announced, metrics_address
 from stoa.shards.migrating import migrate_all
+from stoa.shards.registry import check_restored
 from stoa.webhooks.http.address_guard import check_setting
 
 PORT_TIMEOUT_S = 2.0
@@ -195,7 +196,8 @@ async def _migrate_schema(settings: Settings) -> bool:
 
 
 def check_start(settings: Settings, *, background: bool = True) -> tuple[Settings, list[str]]:
-    """Refuse a schema, a key or a number of connections with which the service would fail later; returns the settings with
+    """Refuse a schema, a key or a number of connections with which the service would fail later, and a restore that has not
+    ended; returns the settings with
     every key of the database, and warnings."""
     return asyncio.run(_check_start(settings, background=background))
 
@@ -205,6 +207,7 @@ async def _check_start(settings: Settings, *, background: bool) -> tuple[Setting
     try:
         await migrate.check_schema(db)
         settings = await adopt_keys(db, settings)  # the key is created before several processes would create it
+        await check_restored(db, settings)
         await note_webhook_allow(db, settings.webhook_allow)
         budget = service_budget(settings, background=background)
         warnings = await check_connections(db, settings.database_url, settings, budget)

@@ -14,12 +14,14 @@ from stoa.access.encryption import Cipher, shard_url
 from stoa.access.key_rotation import with_known_keys
 from stoa.db.connection import Connection, connect
 from stoa.db.errors import Unavailable
+from stoa.db.pool import Database
 from stoa.db.query import Command, Executor, Query
+from stoa.db.service_facts import restore_has_ended
 from stoa.db.shard_outbox import FORGET_OF_SHARD
 from stoa.db.shards import DIRECTORY_NAME as DIRECTORY
 from stoa.db.shards import SHARDS
 from stoa.secret_keys import Keys
-from stoa.settings import Settings, secret_key
+from stoa.settings import Settings, WrongSetting, secret_key
 
 LOCK_S = 2.0
 SESSION_NAME = "stoa shard"  # as pg_stat_activity shows it
@@ -42,6 +44,15 @@ class Shard(msgspec.Struct):
         return self.name or DIRECTORY
 
 
+RESTORE_LEFT = "a restore was interrupted before it erased again who was erased since the backup"
+END_RESTORE = "`stoa restore` again, or `stoa erasures replay`"
+
+
+def end_restore_of(shard: str) -> str:
+    """The command that ends the interrupted restore of a shard."""
+    return f"`stoa shard restore {shard} FILE --replace` again"
+
+
 _KNOWS_SHARDS = Query(bool, "SELECT to_regclass('shards') IS NOT NULL", unbound=_SERVICE)
 _HAS_SHARDS = Query(bool, "SELECT EXISTS (SELECT FROM shards)", unbound=_SERVICE)
 _NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
@@ -61,6 +72,27 @@ async def registered_shards(directory: Executor, settings: Settings) -> list[Sha
     if not await _KNOWS_SHARDS.one(directory) or not await _HAS_SHARDS.one(directory):
         return []
     return await shards_of(directory, secret_key(await with_known_keys(directory, settings)))
+
+
+async def check_restored(directory: Executor, settings: Settings) -> None:
+    """Refuse to serve a database whose restore was interrupted, because it contains people who were erased since the backup. A
+    shard that does not answer serves nothing, either."""
+    if not await restore_has_ended(directory):
+        raise WrongSetting(f"{RESTORE_LEFT}: run {END_RESTORE}")
+    shards = await registered_shards(directory, settings)
+    ended = await asyncio.gather(*(_restore_has_ended(shard) for shard in shards))
+    if left := [shard.name for shard, done in zip(shards, ended, strict=True) if not done]:
+        raise WrongSetting(f"shard {left[0]}: {RESTORE_LEFT}: run {end_restore_of(left[0])}")
+
+
+async def _restore_has_ended(shard: Shard) -> bool:
+    db = Database(shard.url, size=1)
+    try:
+        return await restore_has_ended(db)
+    except Unavailable:
+        return True
+    finally:
+        await db.close()
 
 
 def find(name: str, shards: Sequence[Shard], directory_url: str) -> Shard:
