@@ -9,6 +9,9 @@ from msgspec import Meta
 from stoa.db.query import Command, Executor, json_of
 from stoa.ids import new_id
 
+# The changes of an event from which a person was erased: no changes, and the space tells the router that it has read the event before.
+ERASED_CHANGES = "{ }"
+
 
 class Actor(msgspec.Struct, omit_defaults=True):
     """The originator of a change: an app by its id, a person on a page of the portal, an operator, or Stoa itself."""

@@ -2,6 +2,7 @@
 
 from stoa.customers.erasure import EMAILS, PHONES, Person
 from stoa.db.query import Command, Executor, Query, json_of
+from stoa.events.outbox import ERASED_CHANGES
 from stoa.orders.state import NO_CONTACT
 
 _DOCUMENT = """order_document(o.id, order_purchase(o.head, o.lines, o.edition), order_items(o.lines, o.edition),
@@ -73,7 +74,7 @@ FORGET_COMMENTS = Command(
         WHERE store_id = $1 AND order_id = ANY($2::bigint[])"""
 )
 FORGET_EVENTS = Command(
-    f"""UPDATE events e SET changes = '{{}}', data = {_DOCUMENT} FROM orders o
+    f"""UPDATE events e SET changes = '{ERASED_CHANGES}', data = {_DOCUMENT} FROM orders o
         WHERE e.store_id = $1 AND e.resource_type = 'order' AND e.resource_id = ANY($2::bigint[])
           AND o.store_id = $1 AND o.id = e.resource_id"""
 )

@@ -2,13 +2,18 @@
 
 import asyncio
 import secrets
+import time
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from stoa.db.errors import PostgresError
 from stoa.settings import Settings
+from stoa.webhooks.delivery import router
+from stoa.webhooks.delivery.matching import Matched, match
+from stoa.webhooks.delivery.queries import RELEASE_BUCKETS
 from tests.support.canaries import traces
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
@@ -195,6 +200,72 @@ async def test_an_erasure_clears_what_is_settled_meanwhile(shop: Shop, settings:
         assert (await erasing).status_code == 204
         assert [entry["status"] for entry in await log(shop.db, hook.id)] == ["succeeded"]
         assert await traces(shop.db, [canary], store_id=shop.store.id) == []
+
+
+async def order_of(shop: Shop, email: str) -> None:
+    """An order that a guest places with this email address."""
+    product = {"name": "Mug", "price": "9.00", "sku": "MUG-1", "stock": {"on_hand": 5}}
+    assert (await shop.client.post("/products", json=product)).status_code == 201
+    order = {"line_items": [{"sku": "MUG-1", "quantity": 1}], "contact": {"email": email}}
+    placed = await shop.client.post("/orders", json=order)
+    assert placed.status_code == 201, placed.text
+
+
+@pytest.mark.parametrize("events", ["customer.created", "order.created"])
+async def test_an_event_that_a_router_took_before_the_erasure_is_sent_without_the_person(
+    shop: Shop, settings: Settings, monkeypatch: pytest.MonkeyPatch, events: str
+) -> None:
+    canary = f"canary{secrets.token_hex(6)}"
+    customer = await created_customer(shop, canary)
+    if events == "order.created":
+        await order_of(shop, f"{canary}@example.com")
+
+    async def erase_first(*arguments: Any) -> Matched:
+        assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+        return await match(*arguments)
+
+    async with Receiver() as receiver:
+        hook = await subscribe(shop, receiver.url, events)
+        with monkeypatch.context() as patched:
+            patched.setattr(router, "match", erase_first)
+            with pytest.raises(PostgresError, match="erased meanwhile"):
+                await router.route_events(shop.db, [shop.store_id % 64], holder="first")
+        await RELEASE_BUCKETS.run(shop.db, "first")
+        async with working(settings):
+            await until(lambda: attempted(shop, hook.id, 1), "the attempt is stored")
+        assert [event["type"] for event in receiver.events] == [events]
+        assert canary not in str(receiver.events)
+
+
+async def test_a_delivery_that_a_worker_read_before_the_erasure_is_sent_without_the_person(
+    shop: Shop, settings: Settings
+) -> None:
+    """It waits in the memory of the worker, because the receiver takes one request at a time."""
+    canary = f"canary{secrets.token_hex(6)}"
+    respond = asyncio.Event()
+
+    async def slow(_request: web.Request, _received: Received) -> web.StreamResponse:
+        await respond.wait()
+        return web.Response()
+
+    async with Receiver(slow) as receiver:
+        hook = await subscribe(shop, receiver.url, "customer.created", max_in_flight=1)
+        await created_customer(shop, "first")
+        customer = await created_customer(shop, canary)
+        await created_customer(shop, "last")
+        async with working(settings) as worker:
+            await receiver.until(1)
+            assert (await shop.client.delete(f"/customers/{customer}")).status_code == 204
+            erased_at = time.monotonic()
+
+            async def beaten() -> bool:
+                return worker.scheduler.shared.renewed_at > erased_at
+
+            await until(beaten, "a heartbeat after the erasure")
+            respond.set()
+            await until(lambda: attempted(shop, hook.id, 1), "all attempts are stored")
+        assert {event["data"].get("first_name") for event in receiver.events} == {"first", None, "last"}
+        assert canary not in str(receiver.events)
 
 
 async def test_a_delivery_that_an_erasure_found_waiting_is_sent_once(shop: Shop, settings: Settings) -> None:

@@ -93,6 +93,7 @@ class LaneRunner:
         self._host = target.host if target else ""
         self._queue: deque[PendingDelivery] = deque()
         self._unsettled: set[int] = set()  # sequences that were read and are not settled yet
+        self._forgotten: set[int] = set()  # of those, the ones to read again before they are sent
         self._all_read = False
         self._results: list[DeliveryResult] = []
         self._running: set[asyncio.Task[None]] = set()
@@ -105,13 +106,35 @@ class LaneRunner:
         return self.state.store_id, self.state.webhook_id
 
     def add(self, deliveries: Sequence[PendingDelivery], *, all_read: bool) -> None:
-        self._queue.extend(deliveries)
+        again = [each for each in deliveries if each.sequence in self._forgotten]
+        self._queue.extendleft(reversed(again))
+        self._queue.extend(each for each in deliveries if each.sequence not in self._forgotten)
+        self._forgotten.difference_update(each.sequence for each in again)
         self._unsettled.update(delivery.sequence for delivery in deliveries)
         self._all_read = all_read
 
     def lose(self) -> None:
         """Another worker leases the lane: start nothing more."""
         self._lost = True
+        self._changed.set()
+
+    @property
+    def holds_deliveries(self) -> bool:
+        """Whether it has deliveries that are not sent yet, or not settled."""
+        return bool(self._unsettled)
+
+    def forget(self, sequence: int) -> None:
+        """Read a delivery again before it is sent: its event has changed. A request that has begun goes on."""
+        if sequence not in self._unsettled:
+            return
+        self._forgotten.add(sequence)
+        for delivery in [each for each in self._queue if each.sequence == sequence]:
+            self._queue.remove(delivery)
+            self._read_again(sequence)
+
+    def _read_again(self, sequence: int) -> None:
+        self._unsettled.discard(sequence)
+        self._all_read = False
         self._changed.set()
 
     def settled(self, sequences: Iterable[int]) -> None:
@@ -266,6 +289,9 @@ class LaneRunner:
         async with self._limits.slots:
             if self._lost or target is None or not shared.may_send():
                 self._unsettled.discard(delivery.sequence)
+                return
+            if delivery.sequence in self._forgotten:
+                self._read_again(delivery.sequence)
                 return
             started_at = shared.now()
             try:

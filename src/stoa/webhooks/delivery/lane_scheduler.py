@@ -20,6 +20,7 @@ from stoa.webhooks.delivery.queries import (
     BUCKETS,
     DATABASE_ERRORS,
     NO_LEASE,
+    ErasedDelivery,
     Lane,
     LaneLease,
     LaneRead,
@@ -211,6 +212,7 @@ class LaneScheduler:
             leased = await self._renew_leases(rows)
         except NodeAway:
             leased = await self._renew_store_by_store(rows)
+        await self._forget_erased(runners)
         self.shared.renewed_at = started
         lost = {runner.subscription.id for runner in runners}.difference(leased)
         for runner in runners:
@@ -228,6 +230,22 @@ class LaneScheduler:
             with contextlib.suppress(NodeAway):
                 leased += await self._renew_leases([row for row in rows if row.store_id == store_id])
         return leased
+
+    async def _forget_erased(self, runners: Sequence[LaneRunner]) -> None:
+        """Let the deliveries that wait here be read again, if a person was erased from their events."""
+        holding = {runner.subscription.id: runner for runner in runners if runner.holds_deliveries}
+        stores = {runner.state.store_id for runner in holding.values()}
+        if not holding:
+            return
+        try:
+            found = await queries.ERASED_DELIVERIES.all(self._database, list(stores), list(holding))
+        except NodeAway:
+            found = list[ErasedDelivery]()
+            for store_id in stores:
+                with contextlib.suppress(NodeAway):
+                    found += await queries.ERASED_DELIVERIES.all(self._database, [store_id], list(holding))
+        for each in found:
+            holding[each.webhook_id].forget(each.sequence)
 
     async def _synchronize_clock(self) -> None:
         with contextlib.suppress(*DATABASE_ERRORS):

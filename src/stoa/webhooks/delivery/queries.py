@@ -87,10 +87,13 @@ class WaitingEvents(msgspec.Struct):
 
 
 class RoutedEvent(InputRow):
+    """An event to mark as routed; `erased` if a person was erased from it before it was read."""
+
     arguments = ("route_events.in_events",)
 
     store_id: int
     id: str
+    erased: bool = False
 
 
 class RoutedLane(InputRow):
@@ -266,6 +269,13 @@ class SettledLane(msgspec.Struct):
     state: str  # leased, released or due
 
 
+class ErasedDelivery(msgspec.Struct):
+    """A pending delivery that an erasure has marked, because its event was about the person."""
+
+    webhook_id: int
+    sequence: int
+
+
 DUE_BUCKETS = Query(
     int,
     "SELECT due_buckets() AS bucket",
@@ -281,6 +291,14 @@ LEASE_LANES = Query(
 DUE_DELIVERIES = Query(PendingDelivery, "SELECT * FROM due_deliveries($1::json)", unbound=_ALL_STORES, over="shard")
 RENEW_LEASES = Query(
     int, "SELECT renew_leases($1, make_interval(secs => $2), $3::json)", unbound=_ALL_STORES, over="shard"
+)
+# Few rows: settling a delivery ends the mark. A worker asks with each heartbeat, for lanes whose deliveries wait in its memory.
+ERASED_DELIVERIES = Query(
+    ErasedDelivery,
+    """SELECT webhook_id, sequence FROM pending_deliveries
+        WHERE store_id = ANY ($1::bigint[]) AND webhook_id = ANY ($2::bigint[]) AND due_at = '-infinity'""",
+    unbound=_ALL_STORES,
+    over="shard",
 )
 SETTLE = Query(
     SettledLane,

@@ -16,6 +16,7 @@ from stoa.access.contract import AppUninstalled
 from stoa.db.errors import cause, sqlstate
 from stoa.db.pool import Database
 from stoa.db.query import json_rows
+from stoa.events.outbox import ERASED_CHANGES
 from stoa.webhooks.delivery import maintenance, queries
 from stoa.webhooks.delivery.lane_scheduler import LaneScheduler
 from stoa.webhooks.delivery.matching import STORE_BYTES, match
@@ -252,7 +253,7 @@ async def route_events(
         lease.owner,
         lease.takeover_s,
         lease.lease_s,
-        json_rows([RoutedEvent(event.store_id, event.id) for event in events]),
+        json_rows([RoutedEvent(event.store_id, event.id, event.changes == ERASED_CHANGES) for event in events]),
         json_rows(list(lanes.values())),
         json_rows(deliveries),
     )

@@ -3,7 +3,8 @@
 -- returns those. in_lanes names each lane of in_deliveries once; a delivery is blocked if an earlier one of the same call has its
 -- ordering key.
 -- Each event is routed exactly once: the call fails, and changes nothing, unless in_holder still has the leases of all buckets
--- under in_token and each event is still unrouted. The leases end with the call. Routing numbers the deliveries of a feed, so no
+-- under in_token and each event is still unrouted, and was not erased after it was read (erased says whether it was before; its
+-- changes have a space). The leases end with the call. Routing numbers the deliveries of a feed, so no
 -- store may move while it is routed.
 -- A lane of a managed subscription is leased only to an owner that begins with managed-: workers of 0.3.0, which have other
 -- names, cannot sign for it.
@@ -84,10 +85,11 @@ BEGIN
                f.last_success_at, f.last_attempt_at
           FROM filled f WHERE f.leased;
     END IF;
-    UPDATE events e SET routed_on = in_day FROM json_to_recordset(in_events) AS t (store_id bigint, id text)
-     WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity';
+    UPDATE events e SET routed_on = in_day FROM json_to_recordset(in_events) AS t (store_id bigint, id text, erased boolean)
+     WHERE e.store_id = t.store_id AND e.id = t.id AND e.routed_on = 'infinity'
+       AND (t.erased OR e.changes <> '{ }') IS NOT FALSE;  -- workers of 0.3.0 do not say whether it was erased
     GET DIAGNOSTICS routed = ROW_COUNT;
     IF routed <> json_array_length(in_events) THEN
-        RAISE EXCEPTION 'some of the events are already routed' USING ERRCODE = 'serialization_failure';
+        RAISE EXCEPTION 'some of the events were routed or erased meanwhile' USING ERRCODE = 'serialization_failure';
     END IF;
 END $$;
