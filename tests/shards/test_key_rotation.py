@@ -1,5 +1,6 @@
 """A rotation of the secret key reaches every shard, also one that was away meanwhile."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,6 +8,7 @@ from io import BytesIO
 
 import msgspec
 import pytest
+from click.testing import CliRunner, Result
 from tests.support.fleet import FENCING, Fleet, copied_database, unused
 
 from stoa.access import audit, audit_heads
@@ -18,6 +20,7 @@ from stoa.access.key_rotation import adopt_keys
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
 from stoa.backup.saving import save
+from stoa.cli import cli
 from stoa.db.pool import Database
 from stoa.db.service_facts import check_key, known_key
 from stoa.operations.doctor import examine
@@ -25,6 +28,7 @@ from stoa.operations.finding import Finding
 from stoa.operations.maintenance import maintain
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import Settings, secret_key
+from stoa.shards.registry import shards_of
 
 pytestmark = pytest.mark.timeout(300)
 PASSES = 3  # one that encrypts again, one that finds nothing, and one to spare
@@ -125,3 +129,31 @@ async def test_the_former_key_stays_while_a_shard_is_away(rotating: Fleet) -> No
         finding = await doctor(given(rotating, new, old))
         assert finding.status == "warning"
         assert "east may have secrets of" in finding.detail
+
+
+async def test_a_lost_key_is_replaced_in_every_database(rotating: Fleet) -> None:
+    old, new = rotating.settings.secret_key, secrets.token_hex(32)
+    environment = {"STOA_DATABASE_URL": rotating.directory.url, "STOA_SECRET_KEY": new}
+
+    async def accept(*shards: str) -> Result:
+        words = ["accept-key", "--yes", *(f"--shard={shard}" for shard in shards)]
+        return await asyncio.to_thread(CliRunner().invoke, cli, words, env=environment)
+
+    east_url = rotating.shards["east"].url
+    async with opened(rotating) as directory, opened(rotating, "east") as east:
+        await adopt_keys(directory, given(rotating, old))
+        for shards, words in (
+            ([], "the addresses of the shards (east) are encrypted with the former key"),
+            ([f"west={east_url}"], "there is no shard west"),
+            ([f"east={rotating.directory.url}"], "is not the database of the shard east"),
+        ):
+            refused = await accept(*shards)
+            assert (refused.exit_code, words in refused.output) == (1, True), refused.output
+            assert await known_key(directory) == await known_key(east) == key_fingerprint(bytes.fromhex(old))
+        accepted = await accept(f"east={east_url}")
+        assert accepted.exit_code == 0, accepted.output
+        assert await known_key(directory) == await known_key(east) == key_fingerprint(bytes.fromhex(new))
+        settings = await adopt_keys(directory, given(rotating, new))
+        assert [shard.url for shard in await shards_of(directory, secret_key(settings))] == [east_url]
+        async with acting(directory, settings) as by:
+            await create_store(by, "later", "Later", "EUR", shard="east")

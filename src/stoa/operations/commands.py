@@ -4,7 +4,6 @@ import asyncio
 
 import click
 
-from stoa.access.audit_heads import FORGET_HEADS, FORGET_SCAN
 from stoa.access.console import (
     FAILED,
     UNREACHABLE,
@@ -16,14 +15,14 @@ from stoa.access.console import (
     print_rows,
     progress,
 )
-from stoa.access.key_rotation import FORGET_RETIRED
+from stoa.access.contract import AccessRefused
 from stoa.access.options import json_option
 from stoa.db import migrate as migrations
 from stoa.db import migration_plan
-from stoa.db.service_facts import replace_key
 from stoa.operations.telemetry import configure_logging
 from stoa.secret_keys import key_fingerprint
 from stoa.settings import secret_key
+from stoa.shards import accepting
 from stoa.shards.migrating import migrate_all
 
 
@@ -93,30 +92,36 @@ def doctor(console: Console, *, as_json: bool) -> None:
 
 @click.command("accept-key")
 @click.option("--yes", is_flag=True, help="Confirm that every stored credential stops working.")
+@click.option("--shard", "shards", multiple=True, metavar="NAME=URL", help="A shard with its address. Repeatable.")
 @json_option
 @click.pass_obj
-def accept_key(console: Console, *, yes: bool, as_json: bool) -> None:
-    """Make the current STOA_SECRET_KEY the key of the database, because the former key is lost.
+def accept_key(console: Console, shards: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
+    """Make the current STOA_SECRET_KEY the key of the database and its shards, because the former key is lost.
 
     Every client secret, token, webhook secret, two-factor secret and session that was stored with the former key stops
-    working. Restart the service afterwards.
+    working. So do the addresses of shards: name each again. Stop the service first. If it is interrupted, run it again.
 
     \b
-    Example:
+    Examples:
       stoa accept-key --yes
+      stoa accept-key --yes --shard east=postgresql://stoa:secret@db2.example.com/stoa
     """
     if not yes:
         raise Refused("every stored credential stops working; pass --yes if the former key is lost", WRONG_USAGE)
+    urls = {name: url for name, _, url in (shard.partition("=") for shard in shards)}
+    if not all(urls.values()):
+        raise Refused("pass each shard with its address, as --shard NAME=URL", WRONG_USAGE)
 
     async def replace() -> str:
         keys = secret_key(console.settings)
-        async with console.database() as db, db.transaction() as transaction:
-            await replace_key(transaction, keys)
-            for forget in (FORGET_RETIRED, FORGET_HEADS, FORGET_SCAN):
-                await forget.run(transaction)
+        async with console.database() as db:
+            await accepting.accept_key(db, keys, urls)
         return key_fingerprint(keys.current)
 
-    print_one({"fingerprint": asyncio.run(replace())}, as_json=as_json)
+    try:
+        print_one({"fingerprint": asyncio.run(replace())}, as_json=as_json)
+    except AccessRefused as refusal:
+        raise Refused(str(refusal)) from refusal
 
 
 COMMANDS: list[click.Command] = [migrate, doctor, accept_key]

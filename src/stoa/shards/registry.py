@@ -58,6 +58,7 @@ _HAS_SHARDS = Query(bool, "SELECT EXISTS (SELECT FROM shards)", unbound=_SERVICE
 _NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
 _ADD = Command("INSERT INTO shards (id, name, url) VALUES ($1, $2, $3)", unbound=_SERVICE)
 _SET_STATE = Command("UPDATE shards SET state = $2 WHERE name = $1", unbound=_SERVICE)
+_SET_URL = Command("UPDATE shards SET url = $2 WHERE id = $1", unbound=_SERVICE)
 _REMOVE = Command("DELETE FROM shards WHERE name = $1", unbound=_SERVICE)
 
 
@@ -109,7 +110,15 @@ def find(name: str, shards: Sequence[Shard], directory_url: str) -> Shard:
 async def record(db: Executor, keys: Keys, name: str, url: str) -> None:
     """Record a shard; its URL is encrypted, because it can contain a password."""
     shard_id = await _NEXT_ID.one(db)
-    await _ADD.run(db, shard_id, name, Cipher(keys).encrypt(url, "shards", "url", 0, shard_id))
+    await _ADD.run(db, shard_id, name, _encrypted(keys, shard_id, url))
+
+
+async def set_url(db: Executor, keys: Keys, shard_id: int, url: str) -> None:
+    await _SET_URL.run(db, shard_id, _encrypted(keys, shard_id, url))
+
+
+def _encrypted(keys: Keys, shard_id: int, url: str) -> bytes:
+    return Cipher(keys).encrypt(url, "shards", "url", 0, shard_id)
 
 
 async def set_state(db: Executor, name: str, state: str) -> None:
