@@ -104,6 +104,23 @@ async def test_an_erasure_empties_one_record_of_a_waiting_file(shop: Shop) -> No
     assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
 
 
+async def test_an_erasure_empties_the_names_of_wrong_members(shop: Shop) -> None:
+    """A row that was written wrongly can have values where names belong."""
+    await run_pending(shop.db)
+    customer = await created(shop, CANARY)
+    row = {"email": CANARY["email"], "Canarina": "first_name", "metadata": {"Sings at dawn!": 1}}
+    job = await send(shop, [row])
+    await run_pending(shop.db)
+    assert "import_rows.errors: canarina" in await traces(shop.db, CANARIES, store_id=shop.store.id)
+    assert (await shop.client.delete(f"/customers/{customer['id']}")).status_code == 204
+    assert await traces(shop.db, CANARIES, store_id=shop.store.id) == []
+    report = (await shop.client.get(f"/customers/imports/{job['id']}")).json()["data"]
+    assert {(error["row"], error["pointer"], error["code"]) for error in report["errors"]} == {
+        (1, "", "unknown_field"),
+        (1, "", "invalid_format"),
+    }
+
+
 async def test_a_worker_that_read_rows_before_an_erasure_cannot_write_them(shop: Shop) -> None:
     await run_pending(shop.db)
     canary = await created(shop, CANARY)

@@ -39,8 +39,9 @@ FAILED_ROWS = Query(
         WHERE r.store_id = $1 AND r.status = 'failed' AND i.resource = 'customers' AND (r.import_id, r.row) > ($2, $3)
         ORDER BY r.import_id, r.row LIMIT $4""",
 )
+# A fault names the member that is wrong, and a row can have any text as the name of a member or of a key of its metadata.
 ERASE_FAILED_ROWS = Command(
-    """UPDATE import_rows SET key = '{}', raw = ''
+    """UPDATE import_rows SET key = '{}', raw = '', errors = list_cleared(errors, '{pointer}', '""')
         WHERE store_id = $1 AND import_id = $2 AND row = ANY($3::integer[])"""
 )
 

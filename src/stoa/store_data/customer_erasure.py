@@ -41,7 +41,11 @@ STEPS: tuple[Step, ...] = (
     Step(deliveries.erase_from_deliveries, {"deliveries": ("attempts",), "pending_deliveries": ("attempts",)}),
     Step(
         imports.erase_in_imports,
-        {"import_rows": ("key", "changes", "raw"), "import_parts": ("data",), "events": ("data", "app_views")},
+        {
+            "import_rows": ("key", "changes", "raw", "errors"),
+            "import_parts": ("data",),
+            "events": ("data", "app_views"),
+        },
     ),
     Step(
         orders.erase_in_orders,
