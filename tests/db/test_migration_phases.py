@@ -15,6 +15,7 @@ from stoa.db.connection import Connection, connect
 from stoa.db.errors import PostgresError
 from stoa.db.migrate import migrate, version
 from stoa.db.schema_files import Function, Migration, MigrationRefused, Release, functions, known, previous_release
+from stoa.db.statement_locks import LockReader
 
 pytestmark = pytest.mark.not_on_cluster("the synthetic migrations declare no placement")
 FUNCTIONS, KNOWN = functions(), known()
@@ -38,6 +39,14 @@ INDEX = Migration(
     9003, "index", "-- phase: concurrently\nCREATE UNIQUE INDEX CONCURRENTLY probes_idx ON probes (store_id, id);\n"
 )
 COLUMN = Migration(9004, "column", "ALTER TABLE products ADD COLUMN probe text;\n")
+COLUMNS = Migration(
+    9005, "columns", "ALTER TABLE products ADD COLUMN probe text;\nALTER TABLE orders ADD COLUMN probe text;\n"
+)
+REMOVAL = Migration(
+    9006,
+    "removal",
+    "-- phase: contract\nALTER TABLE products DROP COLUMN probe;\nALTER TABLE orders DROP COLUMN probe;\n",
+)
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'products'::regclass"
 NARROW = Function(
     "probe_one", "orders", "CREATE FUNCTION probe_one(in_a bigint) RETURNS bigint LANGUAGE sql RETURN in_a;"
@@ -122,6 +131,59 @@ async def test_a_migration_that_never_gets_its_lock_says_why(
     assert await migrate(url) == [COLUMN]
 
 
+@pytest.mark.parametrize("migration", [COLUMNS, REMOVAL], ids=str)
+async def test_a_migration_that_waits_for_a_table_locks_no_other(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch, migration: Migration
+) -> None:
+    """Otherwise it would deadlock with a request that has used the table that it waits for, and then uses the other."""
+    if migration is REMOVAL:
+        release_with(monkeypatch, COLUMNS)
+        await migrate(url)
+        release_with(monkeypatch, COLUMNS, REMOVAL)
+    else:
+        release_with(monkeypatch, COLUMNS)
+    held = """SELECT ARRAY(SELECT h.relation::regclass::text FROM pg_locks h JOIN pg_class c ON c.oid = h.relation
+                             WHERE h.pid = w.pid AND h.granted AND c.relname IN ('products', 'orders'))
+                FROM pg_locks w WHERE NOT w.granted AND w.relation = 'orders'::regclass"""
+    watcher = await connect(url)
+    await db.execute("BEGIN; LOCK TABLE orders IN ACCESS SHARE MODE")
+    migrating = asyncio.create_task(migrate(url))
+    while not (waits := await watcher.fetch(held)):
+        await asyncio.sleep(0.01)
+    assert [tuple(row) for row in waits] == [([],)]
+    await db.fetch("SELECT id FROM products LIMIT 1")
+    await db.execute("COMMIT")
+    assert await migrating == [migration]
+    await watcher.close()
+
+
+async def test_an_interrupted_migration_continues_after_its_last_statement(
+    url: str, db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = """SELECT table_name::text FROM information_schema.columns
+                  WHERE column_name = 'probe' AND table_name IN ('products', 'orders') ORDER BY 1"""
+    release_with(monkeypatch, COLUMNS)
+    monkeypatch.setattr("stoa.db.short_transactions.TRIES", 2)
+    monkeypatch.setattr(migrations, "VERSIONS", (*migrations.VERSIONS, 9005))
+    await db.execute("BEGIN; LOCK TABLE orders IN ROW EXCLUSIVE MODE")
+    with pytest.raises(MigrationRefused, match="9005 columns did not get its locks"):
+        await migrate(url)
+    assert [row[0] for row in await db.fetch(columns)] == ["products"]
+    assert await version(db) < 9005
+    await db.execute("COMMIT")
+    assert await migrate(url) == [COLUMNS]
+    assert [row[0] for row in await db.fetch(columns)] == ["orders", "products"]
+    assert await version(db) == 9005
+
+
+def test_a_migration_is_one_transaction_in_an_empty_database() -> None:
+    reader = LockReader()
+    split = [
+        str(each) for each in KNOWN if each.phase == "expand" and len([*migrations.parts(each.statements, reader)]) > 1
+    ]
+    assert split == []
+
+
 async def test_an_index_that_failed_is_built_again(url: str, db: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'probes_idx'::regclass"
     release_with(monkeypatch, PROBES)
@@ -190,7 +252,7 @@ async def test_an_interrupted_backfill_continues_after_its_last_batch(
     # Only the rows beside 8 get a number other than 0; if they were filled twice, it would be 2 and -2.
     rows = await db.fetch("SELECT store_id, id, times FROM probes WHERE times <> 0 ORDER BY 1, 2")
     assert [tuple(row) for row in rows] == [(1, 7, 1), (1, 9, -1), (2, 7, 1), (2, 9, -1)]
-    rows = await db.fetch("SELECT last_store, last_id FROM schema_backfills")
+    rows = await db.fetch("SELECT last_store, last_id FROM schema_backfills WHERE version = 9002")
     assert [tuple(row) for row in rows] == [(2, 17)]
 
 

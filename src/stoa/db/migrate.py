@@ -2,17 +2,18 @@
 phases; functions are replaced when they change."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
-from stoa.db import backfill, stored_functions
+from stoa.db import backfill, migration_progress, stored_functions
 from stoa.db.connection import Connection, connect
 from stoa.db.placement import delegate_functions, is_distributed, place_tables
 from stoa.db.query import Command, Executor, Query
 from stoa.db.schema_files import VERSIONS, Function, Migration, MigrationRefused, functions, known
 from stoa.db.short_transactions import in_short_transaction
-from stoa.db.statement_locks import created_index
+from stoa.db.statement_locks import LockReader, created_index
 from stoa.settings import WrongSetting
 
 LATEST = VERSIONS[-1]
@@ -96,9 +97,10 @@ async def _expand(db: Connection) -> list[Migration]:
     pending = await missing(db)
     distributed = await is_distributed(db)
     await _replace_pure_functions(db, distributed=distributed)
+    reader = LockReader()
     for migration in pending:
         if migration.phase == "expand":
-            await _apply(db, migration, distributed=distributed)
+            await _apply(db, migration, reader, distributed=distributed)
     await _replace_functions(db, distributed=distributed)
     return pending
 
@@ -119,12 +121,12 @@ async def _contract(db: Connection, pending: Sequence[Migration]) -> None:
     """Remove what the previous release no longer needs."""
     for migration in pending:
         if migration.phase == "contract":
-            await _apply(db, migration, distributed=await is_distributed(db))
+            await _apply(db, migration, LockReader(), distributed=await is_distributed(db))
 
 
 async def _prepare(db: Connection) -> None:
     await db.execute(_CREATE)
-    await db.execute(backfill.CREATE)
+    await db.execute(migration_progress.CREATE)
     await stored_functions.prepare(db)
 
 
@@ -134,17 +136,43 @@ async def is_behind(db: Executor) -> bool:
     return bool(applied) and (applied[-1].version > known()[-1].version or await stored_functions.of_later_release(db))
 
 
-async def _apply(db: Connection, migration: Migration, *, distributed: bool) -> None:
-    """Run a migration in one transaction. Its record comes first, so that its locks are held until COMMIT and no longer."""
+async def _apply(db: Connection, migration: Migration, reader: LockReader, *, distributed: bool) -> None:
+    """Run what is left of a migration. The record comes first in a transaction, so that its locks are held until COMMIT and no
+    longer."""
+    done = (await migration_progress.position(db, migration)).last_id
+    left = migration.statements[done:]
+    for part in [left] if distributed else parts(left, reader):
+        done += len(part)
+        work = partial(_apply_part, db, migration, part, done, distributed=distributed)
+        await in_short_transaction(db, f"Migration {migration}", work)
 
-    async def work() -> None:
+
+def parts(statements: Sequence[str], reader: LockReader) -> Iterator[list[str]]:
+    """The statements by transaction. At most one statement of each locks a table that requests use: a transaction that held one
+    table and waited for another would deadlock with a request that uses them in the other order."""
+    part: list[str] = []
+    locks = False
+    for statement in statements:
+        if reader.locks(statement):
+            if locks:
+                yield part
+                part = []
+            locks = True
+        part.append(statement)
+    yield part
+
+
+async def _apply_part(
+    db: Connection, migration: Migration, statements: Sequence[str], done: int, *, distributed: bool
+) -> None:
+    if done == len(migration.statements):
         await _record(db, migration)
-        for statement in migration.statements if distributed else [migration.sql]:
-            await db.execute(statement)
-        if distributed:
-            await place_tables(db)
-
-    await in_short_transaction(db, f"Migration {migration}", work)
+    else:
+        await migration_progress.save(db, migration, 0, done)
+    for statement in statements if distributed else ["\n".join(statements)]:
+        await db.execute(statement)
+    if distributed:
+        await place_tables(db)
 
 
 async def _record(db: Executor, migration: Migration) -> None:

@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 import msgspec
 
-# expand: adds tables and nullable columns, in one short transaction.
+# expand: adds tables and nullable columns, in short transactions.
 # concurrently: builds indexes and validates constraints, statement by statement, without a transaction.
 # backfill: fills columns of existing rows, one batch of one store after another.
-# contract: removes what the previous release no longer uses, in one short transaction.
+# contract: removes what the previous release no longer uses, in short transactions.
 Phase = Literal["expand", "concurrently", "backfill", "contract"]
 _PHASE = re.compile(r"-- phase: (\w+)$", re.MULTILINE)
 _CLUSTER = "cluster"

@@ -11,8 +11,8 @@ from stoa.db.query import Query
 from stoa.db.schema_files import MigrationRefused
 
 T = TypeVar("T")
-# Requests queue behind a lock that waits, so it must not wait for long. Below PostgreSQL's deadlock_timeout of one second,
-# a migration also gives way before a deadlock is found, so no request is ever its victim.
+# Requests queue behind a lock that waits, so it must not wait for long. Below PostgreSQL's deadlock_timeout of one second, work
+# that waits for one table while it holds another also gives way before a deadlock is found, so no request is its victim.
 LOCK_WAIT_MS = 300
 TRIES = 60
 _PAUSE_S = (0.3, 1.2)  # requests that waited are served meanwhile

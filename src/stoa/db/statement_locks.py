@@ -109,6 +109,10 @@ class LockReader:
         seen = [effect for effect in effects if effect.table and effect.table not in self.new]
         return seen or [msgspec.structs.replace(effects[0], table="", lock="", long=False, rewrites=False)]
 
+    def locks(self, statement: str) -> bool:
+        """Whether a statement locks a table that other transactions may use."""
+        return any(effect.table for effect in self.read(statement))
+
     def _effects(self, text: str) -> Iterator[Effect]:
         if found := re.match(
             rf"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?{_NAME}( PARTITION OF {_NAME})?", text, re.IGNORECASE
@@ -144,8 +148,12 @@ class LockReader:
             yield Effect(f"drop a {found[1].lower()}", found[3], lock, removes=found[1].upper() != "INDEX")
         elif re.match(r"SELECT make_day\(", text, re.IGNORECASE):
             yield Effect("create the partitions of the next days")
-        elif re.match(r"CREATE (?:SEQUENCE|TYPE|(?:OR REPLACE )?VIEW)\b|ALTER SEQUENCE\b", text, re.IGNORECASE):
-            yield Effect("create a sequence, type or view")
+        elif found := re.match(rf"CREATE (OR REPLACE )?VIEW {_NAME}", text, re.IGNORECASE):
+            if not found[1]:
+                self.new.add(found[2])
+            yield Effect("replace a view" if found[1] else "create a view", found[2], ACCESS_EXCLUSIVE)
+        elif re.match(r"CREATE (?:SEQUENCE|TYPE)\b|ALTER SEQUENCE\b", text, re.IGNORECASE):
+            yield Effect("create a sequence or type")
         else:
             yield Effect(UNKNOWN, "every table", ACCESS_EXCLUSIVE, long=True)
 
