@@ -41,6 +41,7 @@ from tests.support.databases import (
     on_cluster,
     sharded_runs,
 )
+from tests.support.deadlocks import LOG, log_deadlocks
 from tests.support.shops import Shop, open_shop
 
 SECRET_KEY = hashlib.sha256(b"the key of the tests").hexdigest()
@@ -105,11 +106,13 @@ def pytest_configure(config: pytest.Config) -> None:
         server.stop()
         sharded.let_replicate(folder / "postgres")
         server.start()
+    asyncio.run(log_deadlocks(server.dsn))
+    os.environ[LOG] = str(folder / "postgres" / "server.log")
 
     def stop() -> None:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-        del os.environ[SERVER]
+        del os.environ[SERVER], os.environ[LOG]
 
     config.add_cleanup(stop)
 

@@ -17,16 +17,9 @@ from stoa.products.rules import new_product
 from stoa.products.save import save
 from stoa.rest.body import convert
 from tests.imports.files import NDJSON, catalog, job_of, lines, mug, send
+from tests.support.deadlocks import Deadlocks
 from tests.support.races import rolled_back, until_somebody_waits
 from tests.support.shops import Shop
-
-
-async def deadlocks(workers: list[Database]) -> int:
-    """The number of deadlocks so far, including the statistics of these workers."""
-    for worker in workers:
-        await worker.fetch("SELECT pg_stat_force_next_flush()")
-    [[count]] = await workers[0].fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    return count
 
 
 async def put(shop: Shop, db: Executor, row: dict[str, Any]) -> None:
@@ -96,7 +89,7 @@ async def assert_no_deadlock(
         (await shop.client.post(address, content=lines(file), headers=media, params={"match_by": key})).json()["data"]
         for file in (rows, reversed(rows))
     ]
-    before = await deadlocks(workers)
+    deadlocks = await Deadlocks.since(shop.db.fetch)
     async with rolled_back(shop.db) as middle:
         await put(shop, middle, rows[1])
         claims = [
@@ -107,4 +100,6 @@ async def assert_no_deadlock(
     await running
     ends = [(await shop.client.get(f"{address}/{job['id']}")).json()["data"]["counts"] for job in jobs]
     assert sorted((counts["created"], counts["unchanged"]) for counts in ends) == [(0, 3), (3, 0)]
-    assert await deadlocks(workers) == before
+    for worker in workers:
+        await worker.fetch("SELECT pg_stat_force_next_flush()")
+    assert not (found := await deadlocks.found()), "".join(found)

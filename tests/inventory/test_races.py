@@ -15,6 +15,7 @@ from stoa.db.pool import Database
 from stoa.inventory.endpoints import routes
 from stoa.settings import Settings
 from tests.inventory.shelves import Shelves
+from tests.support.deadlocks import Deadlocks
 from tests.support.shops import Shop, api_client, open_shop
 
 HOT: dict[str, Any] = {"name": "Hot", "price": "1.00", "sku": "HOT", "stock": {"on_hand": 100}}
@@ -95,7 +96,7 @@ async def test_a_thousand_concurrent_requests_to_several_services_keep_the_ledge
 ) -> None:
     """Services share only the database, as workers do."""
     shelves = await Shelves(busy_shop).open({**HOT, "stock": {"on_hand": 600}})
-    before = await deadlocks(busy_shop)
+    deadlocks = await Deadlocks.since(busy_shop.db.fetch)
     others = [
         Application(msgspec.structs.replace(settings, app_concurrency=1000, database_pool=8), routes.endpoints)
         for _ in range(2)
@@ -113,7 +114,7 @@ async def test_a_thousand_concurrent_requests_to_several_services_keep_the_ledge
         await other.close()
     assert Counter(answer.status_code for answer in answers) == {200: 600, 409: 400}
     assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"insufficient_stock"}
-    assert await deadlocks(busy_shop) == before
+    assert not (found := await deadlocks.found()), "".join(found)
     level = await shelves.level("HOT")
     assert (level["stock"]["on_hand"], level["version"]) == (0, 601)
     entries = await busy_shop.db.fetch(
@@ -139,7 +140,7 @@ async def test_one_of_concurrent_compared_changes_succeeds_for_each_level(busy_s
 
 async def test_batches_in_any_order_never_deadlock(busy_shop: Shop) -> None:
     shelves = await Shelves(busy_shop).open(shared(1), shared(2))
-    before = await deadlocks(busy_shop)
+    deadlocks = await Deadlocks.since(busy_shop.db.fetch)
     dice = random.Random(17)
     skus = list(shelves.variants)
 
@@ -151,15 +152,10 @@ async def test_batches_in_any_order_never_deadlock(busy_shop: Shop) -> None:
 
     answers = await rush(batch() for _ in range(150))
     assert Counter(answer.status_code for answer in answers) == {200: 150}
-    assert await deadlocks(busy_shop) == before
+    assert not (found := await deadlocks.found()), "".join(found)
     moved = sum(len(answer.json()["data"]) for answer in answers)
     rows = await busy_shop.db.fetch(
         "SELECT count(*) FROM stock_movements WHERE store_id = $1 AND id > $2", busy_shop.store_id, shelves.last_entry
     )
     assert rows[0][0] == moved
     await assert_books_balance(shelves)
-
-
-async def deadlocks(shop: Shop) -> int:
-    rows = await shop.db.fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-    return rows[0][0]

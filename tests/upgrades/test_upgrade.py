@@ -208,7 +208,7 @@ async def test_the_previous_release_serves_while_the_next_one_migrates(tmp_path:
             )
             assert not trade.trouble
             assert found.intact, found
-            assert waits.deadlocks == 0
+            assert not waits.deadlocks, "".join(waits.deadlocks)
             assert {table: wait for table, wait in waits.longest.items() if wait > LONGEST_WAIT_S} == {}
             await verify_deliveries(db, receiver, position)
             await verify_schema(db)
