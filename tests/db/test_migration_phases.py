@@ -15,6 +15,7 @@ from stoa.db.connection import Connection, connect
 from stoa.db.errors import PostgresError
 from stoa.db.migrate import migrate, version
 from stoa.db.schema_files import Function, Migration, MigrationRefused, Release, functions, known, previous_release
+from stoa.db.short_transactions import TRIES, in_short_transaction
 from stoa.db.statement_locks import LockReader
 
 pytestmark = pytest.mark.not_on_cluster("the synthetic migrations declare no placement")
@@ -155,6 +156,27 @@ async def test_a_migration_that_waits_for_a_table_locks_no_other(
     await db.execute("COMMIT")
     assert await migrating == [migration]
     await watcher.close()
+
+
+async def test_a_migration_first_waits_less_than_a_request_that_stores_its_key(
+    db: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the migration, that request would take its own new key for one that another request uses."""
+    [[patience]] = await db.fetch(
+        """SELECT min(substring(c FROM '^lock_timeout=(\\d+)ms$')::integer) FROM pg_proc p, unnest(p.proconfig) AS c
+            WHERE p.proname IN ('claim_key', 'keep_response', 'keep_responses')"""
+    )
+    waits: list[int] = []
+
+    async def work() -> None:
+        waits.append((await db.fetch("SELECT setting::integer FROM pg_settings WHERE name = 'lock_timeout'"))[0][0])
+        if len(waits) < TRIES:
+            await db.execute("DO $$ BEGIN RAISE EXCEPTION 'no lock' USING ERRCODE = 'lock_not_available'; END $$")
+
+    monkeypatch.setattr("stoa.db.short_transactions._PAUSE", (0, 0))
+    await in_short_transaction(db, "The work", work)
+    assert waits[0] <= patience / 2
+    assert waits[-1] > waits[0]
 
 
 async def test_an_interrupted_migration_continues_after_its_last_statement(

@@ -32,7 +32,7 @@ async def fill(db: Connection, migration: Migration) -> None:
         while True:
             started = time.monotonic()
             work = partial(_run_batch, db, migration, store_id, last)
-            reached = await in_short_transaction(db, f"Backfill {migration}", work)
+            reached = await in_short_transaction(db, f"Backfill {migration}", work, of_rows=True)
             if reached is None:
                 break
             last = reached
