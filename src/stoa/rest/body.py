@@ -6,6 +6,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from secrets import token_hex
 from typing import Any, TypeVar, cast
@@ -32,6 +33,7 @@ from stoa.rest.scopes import EACH, Path, field_scopes
 T = TypeVar("T")
 
 BODY_SECONDS = 30.0
+_DISCARD_SECONDS, _DISCARD_BYTES = 5.0, 16 * 1024 * 1024
 INFLATE_RATIO = 20
 MOST_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
 _SMALL = 1_000
@@ -102,6 +104,33 @@ async def next_part(receive: Receive, seconds: float) -> MutableMapping[str, Any
             "The body is incomplete or its chunks are malformed.", headers=[(b"connection", b"close")]
         )
     return message
+
+
+class BodyParts(msgspec.Struct, eq=False):
+    """Receives the parts of a body. A response may leave some of them, which the same connection still carries."""
+
+    receive: Receive
+    unread: bool = True
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        message = await self.receive()
+        self.unread = message.get("more_body", False)
+        return message
+
+    async def discard(self) -> None:
+        """Read what is left after the response, within limits. Without it, the server resets the connection: the client loses the
+        response that it has not read, or its next request."""
+        size = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while self.unread and size < _DISCARD_BYTES:
+                    size += len((await self()).get("body", b""))
+
+
+def is_last(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the connection ends with a response that leaves a body: it is too long to discard, or may never be sent."""
+    declared = headers.get(b"content-length", b"0")
+    return b"expect" in headers or not declared.isdigit() or int(declared[:12]) > _DISCARD_BYTES
 
 
 def _decompress(gzipped: bytes, most: int) -> bytes:

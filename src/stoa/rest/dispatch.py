@@ -17,7 +17,7 @@ from stoa.db.waiting import arrived_at
 from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.backends import Backend, Backends, Committed
-from stoa.rest.body import decode, read_body
+from stoa.rest.body import BodyParts, decode, is_last, read_body
 from stoa.rest.call import Call, Caller, Store
 from stoa.rest.checks import validation_failed
 from stoa.rest.endpoint import JSON_BODY_BYTES, Endpoint
@@ -28,6 +28,7 @@ from stoa.rest.headers import (
     accepts_gzip,
     bearer_token,
     check_headers,
+    has_body,
     method_label,
     versions_allowed,
 )
@@ -58,6 +59,7 @@ from stoa.settings import Settings
 
 PREFIX = "/api/v3/app"
 _LONGEST_ID = 18
+_CLOSE = (b"connection", b"close")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}\Z")
 
 
@@ -184,12 +186,16 @@ class Dispatcher:
         arrived_at.set(time.monotonic())
         path = scope["path"]
         base = path.removesuffix(sub_path)
-        request = Request(scope["method"], path, scope["query_string"], receive, sub_path, base, new_id("req"), handle)
+        body = BodyParts(receive)
+        request = Request(scope["method"], path, scope["query_string"], body, sub_path, base, new_id("req"), handle)
         self._busy += 1
         try:
             response = await self._respond(request, scope)
         finally:
             self._busy -= 1  # before the response is sent: clients that read slowly count by their unsent bytes
+        left = body.unread and has_body(request.headers) and _CLOSE not in response.headers
+        if left and is_last(request.headers):
+            response.headers.append(_CLOSE)
         compress = accepts_gzip(request.headers)
         head = request.method == "HEAD"
         answered_at = await send_response(send, response, self._unsent, scope["peer"], head=head, compress=compress)
@@ -210,6 +216,8 @@ class Dispatcher:
                 shard=request.store.shard if request.store else "",
             )
         )
+        if left and b"expect" not in request.headers:
+            await body.discard()
 
     async def _respond(self, request: Request, scope: Scope) -> Response:
         try:

@@ -44,6 +44,10 @@ def check_headers(scope: Scope) -> dict[bytes, bytes]:
     return fields
 
 
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
 def trust_proxies(scope: Scope, proxies: int) -> None:
     """Take the client's address and scheme from the outermost trusted proxy. A client can forge entries before it.
 
