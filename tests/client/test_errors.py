@@ -1,10 +1,14 @@
 """Errors have a class for each code, and say what is wrong."""
 
+import copy
+import pickle
+
+import httpx
 import pytest
 
 from stoa.api import ENDPOINTS
 from stoa.rest.openapi.errors import errors_of
-from stoa_client import ApiError, AsyncClient, Client, codes, errors
+from stoa_client import Answer, ApiError, AsyncClient, Client, SignatureRefused, StoaError, codes, errors
 
 
 def test_every_error_in_a_body_is_listed(client: Client) -> None:
@@ -62,3 +66,21 @@ def test_a_url_without_a_scheme_is_refused_at_once(kind: type[Client | AsyncClie
         kind(address, token="t")
     with pytest.raises(ValueError, match="auth_url must start with"):
         kind("https://shop.example.com", client_id="a", client_secret="b", auth_url=address or "/oauth/token")
+
+
+@pytest.mark.parametrize("error", [
+    errors.refusal(409, b'{"code":"sku_taken","detail":"x","existing_id":7,"errors":[{"pointer":"/sku","code":"c","detail":"d"}]}', 1.5),
+    errors.refusal(502, b"<html>", None, "req_1"),
+    errors.TokenRefused(401, "invalid_client", "The secret is incorrect."),
+    errors.UnexpectedAnswer("200 with an unexpected body", 200, b"<html>"),
+    errors.NotModified(Answer(304, httpx.Headers({"etag": '"2"'}), {})),
+    errors.DeadlineExceeded("too late", 2.0),
+    SignatureRefused("no signature matches"),
+], ids=lambda error: type(error).__name__)  # fmt: skip
+def test_an_error_reaches_another_process_as_it_is(error: StoaError) -> None:
+    error.idempotency_key = "order-7"
+    unpickled = pickle.loads(pickle.dumps(error))  # noqa: S301
+    for arrived in (unpickled, copy.copy(error), copy.deepcopy(error)):
+        assert type(arrived) is type(error)
+        assert str(arrived) == str(error)
+        assert vars(arrived) == vars(error)

@@ -16,6 +16,14 @@ class StoaError(Exception):
     idempotency_key: str | None = None
     """The key of the write that failed, given or generated; None for a read. The same call with this key is safe to repeat."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its attributes, because its class takes other arguments than its message: pools of processes pickle errors.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[StoaError], args: tuple[Any, ...]) -> StoaError:
+    return kind.__new__(kind, *args)
+
 
 class ConnectionFailed(StoaError):
     """No complete response came, even after retries; the cause is the last error. A write may have taken effect."""
