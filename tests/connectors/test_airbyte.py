@@ -27,6 +27,14 @@ def test_the_schemas_of_the_manifest_match_the_openapi_document() -> None:
     assert [stream["name"] for stream in parsed["streams"]] == list(parsed["schemas"]) == STREAMS
 
 
+def test_every_stream_is_read_in_the_order_of_changes() -> None:
+    """Otherwise what changes on a page that was read would be older than the state, and never be read again."""
+    for stream in yaml.safe_load(AIRBYTE.read_text())["streams"]:
+        parameters = stream["retriever"]["requester"]["request_parameters"]
+        assert parameters["sort"] == "updated_at"
+        assert parameters.get("include_deleted") == (None if stream["name"] == "orders" else "true")
+
+
 class Runner:
     """Runs the commands of the protocol, with the manifest in the configuration as Airbyte's platform passes it."""
 

@@ -4,8 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -39,23 +44,28 @@ print(json.dumps({
 
 
 def load(account: Account, folder: Path, overlap_s: int, program: str = LOAD) -> str:
+    credentials = (base_url(account), account.client_id, account.client_secret)
+    return run(*credentials, folder, overlap_s, program)
+
+
+def run(url: str, client_id: str, client_secret: str, folder: Path, overlap_s: int, program: str) -> str:
     """Run the pipeline as a process of its own, as a scheduler does; its state is in the destination and in the folder."""
     variables = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "DLT_DATA_DIR": str(folder / "state"),  # otherwise all runs of root share the state in /var
         "PYTHONPATH": str(CONNECTOR),
-        "SOURCES__STOA__BASE_URL": base_url(account),
-        "SOURCES__STOA__CLIENT_ID": account.client_id,
-        "SOURCES__STOA__CLIENT_SECRET": account.client_secret,
+        "SOURCES__STOA__BASE_URL": url,
+        "SOURCES__STOA__CLIENT_ID": client_id,
+        "SOURCES__STOA__CLIENT_SECRET": client_secret,
         "RUNTIME__DLTHUB_TELEMETRY": "false",
         "OVERLAP_S": str(overlap_s),
     }
-    run = subprocess.run(
+    done = subprocess.run(
         [PYTHON, "-c", program], cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=300
     )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.timeout(600)
@@ -107,3 +117,91 @@ async def test_the_example_runs_as_written(service: Service, tmp_path: Path) -> 
     output = load(account, tmp_path, 60, (CONNECTOR / "example.py").read_text())
     assert "products: 1 rows" in output
     assert list(tmp_path.rglob("stoa.duckdb")), output
+
+
+class BusyStore:
+    """Lists products in pages of two, as a store does that changes between the first page of a list and the next one."""
+
+    def __init__(self) -> None:
+        self._started = datetime.now(UTC) - timedelta(minutes=10)
+        self._rows = {n: self._row(n, 1, n, name=f"Mug {n}") for n in range(1, 5)}
+        self._changed = False
+
+    def _row(self, product_id: int, version: int, seconds: int, **more: Any) -> dict[str, Any]:
+        at = (self._started + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return {"id": product_id, "version": version, "updated_at": at, "deleted_at": None, **more}
+
+    def _change(self) -> None:
+        """What changed last is far more than the overlap after the others."""
+        deleted = self._row(2, 2, 20)
+        self._rows |= {
+            1: self._row(1, 2, 10, name="Cup"),
+            2: {**deleted, "deleted_at": deleted["updated_at"]},
+            4: self._row(4, 2, 200, name="Jug"),
+        }
+        self._changed = True
+
+    def page(self, query: dict[str, str]) -> dict[str, Any]:
+        if "cursor" in query and not self._changed:
+            self._change()
+        by = query.get("sort", "id")
+        after = json.loads(query["cursor"]) if "cursor" in query else [0 if by == "id" else "", 0]
+        found = sorted(
+            ([row[by], row["id"]], row)
+            for row in self._rows.values()
+            if [row[by], row["id"]] > after
+            and row["updated_at"] >= query.get("updated_since", "")
+            and (row["deleted_at"] is None or "include_deleted" in query)
+        )
+        following = json.dumps(found[1][0]) if len(found) > 2 else None
+        return {"data": [row for _, row in found[:2]], "meta": {"next_cursor": following}}
+
+
+@pytest.fixture
+def busy_store() -> Iterator[str]:
+    """The URL of a busy store."""
+    store = BusyStore()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.answer({"access_token": "token", "token_type": "Bearer", "expires_in": 3600})
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            empty: dict[str, Any] = {"data": [], "meta": {"next_cursor": None}}
+            self.answer(store.page(dict(parse_qsl(url.query))) if url.path.endswith("/products") else empty)
+
+        def answer(self, content: dict[str, Any]) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+PRODUCTS = """
+import json
+import dlt
+from stoa_source import stoa
+
+pipeline = dlt.pipeline("stoa", destination="duckdb", dataset_name="shop")
+pipeline.run(stoa())
+with pipeline.sql_client() as sql:
+    print(json.dumps(sql.execute_sql("SELECT id, name FROM products ORDER BY id")))
+"""
+
+
+@pytest.mark.timeout(600)
+def test_what_changes_during_a_load_is_not_lost(busy_store: str, tmp_path: Path) -> None:
+    run(busy_store, "client", "secret", tmp_path, 60, PRODUCTS)
+    loaded = json.loads(run(busy_store, "client", "secret", tmp_path, 60, PRODUCTS))
+    assert loaded == [[1, "Cup"], [3, "Mug 3"], [4, "Jug"]]
