@@ -165,3 +165,23 @@ def test_the_tests_of_the_guide_pass(tmp_path: Path) -> None:
     run = subprocess.run([*command, "test_guide.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
     assert "3 passed" in run.stdout
+
+
+@pytest.mark.parametrize("given", ["../webhooks/9", "7/variants/8", "7?x=1", "7#"])
+def test_an_id_from_outside_reaches_no_other_resource(given: str) -> None:
+    outside: Any = given
+    fake = FakeTransport()
+    with fake.client() as client:
+        client.products.delete(outside)
+        client.products.imports.wait(given)
+        list(client.webhooks.deliveries.feed(outside, wait_s=0))
+    asked = [(request.operation, *request.parameters.values()) for request in fake.requests]
+    expected = ("delete_product", given), ("get_product_import", given), ("list_webhook_deliveries", given)
+    assert set(asked) == set(expected)
+
+
+@pytest.mark.parametrize("given", ["", ".", ".."])
+def test_a_path_is_no_id(given: str) -> None:
+    outside: Any = given
+    with FakeTransport().client() as client, pytest.raises(ValueError, match="is not an id"):
+        client.products.get(outside)

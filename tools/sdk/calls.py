@@ -36,7 +36,6 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
         "collections.abc": used("Mapping", "Sequence"),
         "datetime": used("datetime"),
         "typing": used("Any", "Literal", "Unpack", "overload"),
-        "urllib.parse": used("quote"),
         "stoa_client": used("inputs", "models"),
         "stoa_client.answers": used("Batch", "Model", "Tombstone"),
         "stoa_client.connection": used(f"{a}Connection", f"{a}Resource"),
@@ -45,6 +44,7 @@ def _imports(body: str, *, awaited: bool) -> Iterator[str]:
         "stoa_client.images": used(f"{a}ProductImages"),
         "stoa_client.imports": used(f"{a}ImportJobs"),
         "stoa_client.pages": used(f"{a}Pages"),
+        "stoa_client.requests": used("segment"),
         "stoa_client.uploads": used(f"{a}Upload", "async_source" if awaited else "source"),
     }
     for module, names in sources.items():
@@ -251,11 +251,9 @@ def _kind(operation: Operation) -> str:
 
 
 def _path(operation: Operation) -> str:
-    kinds = {each["name"]: each["schema"] for each in operation.spec.get("parameters", []) if each["in"] == "path"}
     path = operation.path
     for name in operation.placeholders:
-        if kinds[name]["type"] != "integer":
-            path = path.replace(f"{{{name}}}", f'{{quote({name}, safe="")}}')
+        path = path.replace(f"{{{name}}}", f"{{segment({name})}}")
     return f"f'{path}'" if operation.placeholders else f'"{path}"'
 
 

@@ -3,6 +3,7 @@ import { Resource } from "./connection.js";
 import { UnexpectedAnswer } from "./errors.js";
 import type { Delivery } from "./generated/models.js";
 import { begun, type CallOptions } from "./options.js";
+import { segment } from "./requests.js";
 import type { Event } from "./webhooks.js";
 
 const PAGE = 100;
@@ -26,7 +27,7 @@ export class Feed extends Resource {
     const { after = 0, wait = 20, ...rest } = begun(options);
     const fixed = { ...rest, wait: wait || undefined, limit: PAGE, include: "payload" };
     for (let last = after; ; ) {
-      const page = await this.connection.pages<Delivery>(`/webhooks/${webhookId}/deliveries`, { ...fixed, ...{ after: last } }).page();
+      const page = await this.connection.pages<Delivery>(`/webhooks/${segment(webhookId)}/deliveries`, { ...fixed, ...{ after: last } }).page();
       for (const delivery of page) {
         if (delivery.sequence <= last) {
           throw new UnexpectedAnswer(`the feed returned sequence ${delivery.sequence} after ${last}`, 200, "");

@@ -3,6 +3,7 @@ import { Resource } from "./connection.js";
 import { VersionConflict } from "./generated/codes.js";
 import type { Image, Product } from "./generated/models.js";
 import { begun, type CallOptions } from "./options.js";
+import { segment } from "./requests.js";
 
 const TRIES = 5; // others may change the product at the same time
 const SIGNATURES: readonly (readonly [at: number, begin: string, media: string])[] = [
@@ -29,7 +30,7 @@ export class ProductImages extends Resource {
     const { alt = null, ...rest } = begun(options);
     const bytes = file instanceof Blob ? new Uint8Array(await file.arrayBuffer()) : file;
     const image = { content_type: mediaOf(bytes), data: base64(bytes), alt };
-    const path = `/products/${productId}`;
+    const path = `/products/${segment(productId)}`;
     for (let triesLeft = TRIES - 1; ; triesLeft--) {
       const product = await this.connection.one<Product>("GET", path, { options: rest });
       const kept = product.images.map(({ id, url, alt }) => ({ id, url, alt }));

@@ -4,6 +4,7 @@ import { type Fault, UnexpectedAnswer, WaitedTooLong } from "./errors.js";
 import type { Import } from "./generated/models.js";
 import { begun, type CallOptions } from "./options.js";
 import { excerpt, jsonObject } from "./problems.js";
+import { segment } from "./requests.js";
 import { sleep } from "./sleep.js";
 import type { Open } from "./types.js";
 
@@ -54,6 +55,6 @@ export abstract class ImportJobs extends Resource {
   }
 
   #address(job: Job): string {
-    return `${this.path}/${encodeURIComponent(typeof job === "string" ? job : job.id)}`;
+    return `${this.path}/${segment(typeof job === "string" ? job : job.id)}`;
   }
 }

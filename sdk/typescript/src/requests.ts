@@ -30,6 +30,13 @@ function text(value: unknown): string {
   throw new TypeError(`a ${typeof value} is not allowed in a query`);
 }
 
+/** An id as one segment of a path. It may come from outside, and must not lead to another resource, such as `../orders/7`. */
+export function segment(value: number | string): string {
+  const text = String(value);
+  if (["", ".", ".."].includes(text)) throw new TypeError(`${JSON.stringify(text)} is not an id`);
+  return encodeURIComponent(text);
+}
+
 /** The headers of a call. Every write gets an idempotency key, so that retries are safe. */
 export function headersFor(method: string, options: AnyOptions, accept = JSON_TYPE): Record<string, string> {
   const headers: Record<string, string> = { accept };

@@ -66,3 +66,14 @@ test("a signed delivery passes the verification, with and without its store", as
   assert.equal(await storeOf(ofApp.headers, SECRET), event.store?.id);
   assert.equal((await verify(ofApp.body, ofApp.headers, SECRET)).id, event.id);
 });
+
+test("an id from outside reaches no other resource", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  for (const id of ["../webhooks/9", "7/variants/8", "7?x=1", "7#"]) {
+    await client.products.delete(id as never);
+    const { operation, parameters } = fake.requests.at(-1) ?? {};
+    assert.deepEqual([operation, parameters], ["delete_product", { product_id: id }]);
+  }
+  for (const id of ["", ".", ".."]) assert.throws(() => client.products.get(id as never), /is not an id/);
+});

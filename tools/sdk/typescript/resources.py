@@ -23,10 +23,11 @@ _SOURCES = {
     "../imports.js": ["ImportJobs"],
     "../options.js": ["CallOptions", "Deleted", "Fields", "IfMatch", "IfNoneMatch", "UploadOptions", "WriteOptions"],
     "../pages.js": ["Pages"],
+    "../requests.js": ["segment"],
     "../types.js": ["IfDeleted", "Only"],
     "../uploads.js": ["Upload"],
 }
-_VALUES = {"Feed", "ImportJobs", "ProductImages", "Resource"}  # the other imports are types only
+_VALUES = {"Feed", "ImportJobs", "ProductImages", "Resource", "segment"}  # the other imports are types only
 
 
 def resources(groups: list[Group], found: list[Operation]) -> str:
@@ -47,7 +48,7 @@ def _imports(body: str) -> Iterator[str]:
     for name in ("inputs", "models"):
         yield f'import type * as {name} from "./{name}.js";'
     for module, names in _SOURCES.items():
-        used = [name for name in names if re.search(rf"(?<![\w.]){name}\b(?!\()", body)]
+        used = [name for name in names if re.search(rf"(?<![\w.]){name}\b(?!\()|\$\{{{name}\(", body)]
         for kind, chosen in (("", [n for n in used if n in _VALUES]), ("type ", [n for n in used if n not in _VALUES])):
             if chosen:
                 yield f'import {kind}{{ {", ".join(chosen)} }} from "{module}";'
@@ -183,9 +184,7 @@ def _body_type(operation: Operation) -> str:
 
 
 def _path(operation: Operation) -> str:
-    kinds = {each["name"]: each["schema"] for each in operation.spec.get("parameters", []) if each["in"] == "path"}
     path = operation.path
     for name in operation.placeholders:
-        value = camel(name) if kinds[name]["type"] == "integer" else f"encodeURIComponent({camel(name)})"
-        path = path.replace(f"{{{name}}}", f"${{{value}}}")
+        path = path.replace(f"{{{name}}}", f"${{segment({camel(name)})}}")
     return f"`{path}`" if operation.placeholders else f'"{path}"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Literal, Unpack, overload
-from urllib.parse import quote
 
 from stoa_client import inputs, models
 from stoa_client.answers import Batch, Model, Tombstone
@@ -13,6 +12,7 @@ from stoa_client.feed import AsyncFeed
 from stoa_client.images import AsyncProductImages
 from stoa_client.imports import AsyncImportJobs
 from stoa_client.pages import AsyncPages
+from stoa_client.requests import segment
 from stoa_client.uploads import AsyncUpload, async_source
 
 
@@ -151,7 +151,7 @@ class AsyncProductsImports(AsyncImportJobs):
         return await self._connection.one(
             models.PartialImport if fields is not None else models.Import,
             "GET",
-            f"/products/imports/{quote(import_id, safe='')}",
+            f"/products/imports/{segment(import_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -314,7 +314,7 @@ class AsyncProductsVariants(AsyncResource):
         """
         return self._connection.pages(
             models.PartialVariant if fields is not None else models.Variant,
-            f"/products/{product_id}/variants",
+            f"/products/{segment(product_id)}/variants",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
@@ -373,7 +373,7 @@ class AsyncProductsVariants(AsyncResource):
         """
         return self._connection.export(
             models.PartialVariant if fields is not None else models.Variant,
-            f"/products/{product_id}/variants",
+            f"/products/{segment(product_id)}/variants",
             {**query, "include_deleted": include_deleted or None, "fields": fields},
         )
 
@@ -416,7 +416,7 @@ class AsyncProductsVariants(AsyncResource):
         return await self._connection.one(
             models.PartialVariant if fields is not None else models.Variant,
             "POST",
-            f"/products/{product_id}/variants",
+            f"/products/{segment(product_id)}/variants",
             query={"fields": fields},
             body=body,
             idempotency_key=idempotency_key,
@@ -458,7 +458,7 @@ class AsyncProductsVariants(AsyncResource):
         return await self._connection.one(
             models.PartialVariant if fields is not None else models.Variant,
             "GET",
-            f"/products/{product_id}/variants/{variant_id}",
+            f"/products/{segment(product_id)}/variants/{segment(variant_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -508,7 +508,7 @@ class AsyncProductsVariants(AsyncResource):
         return await self._connection.one(
             models.PartialVariant if fields is not None else models.Variant,
             "PATCH",
-            f"/products/{product_id}/variants/{variant_id}",
+            f"/products/{segment(product_id)}/variants/{segment(variant_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -530,7 +530,7 @@ class AsyncProductsVariants(AsyncResource):
         """
         await self._connection.none(
             "DELETE",
-            f"/products/{product_id}/variants/{variant_id}",
+            f"/products/{segment(product_id)}/variants/{segment(variant_id)}",
             if_match=if_match,
             idempotency_key=idempotency_key,
         )
@@ -898,7 +898,7 @@ class AsyncProducts(AsyncResource):
         return await self._connection.one(
             models.PartialProduct if fields is not None else models.Product,
             "GET",
-            f"/products/{product_id}",
+            f"/products/{segment(product_id)}",
             query={"fields": fields, "include": include},
             if_none_match=if_none_match,
         )
@@ -949,7 +949,7 @@ class AsyncProducts(AsyncResource):
         return await self._connection.one(
             models.PartialProduct if fields is not None else models.Product,
             "PATCH",
-            f"/products/{product_id}",
+            f"/products/{segment(product_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -967,7 +967,7 @@ class AsyncProducts(AsyncResource):
         Requires the scope `products:write`. Raises VersionConflict.
         """
         await self._connection.none(
-            "DELETE", f"/products/{product_id}", if_match=if_match, idempotency_key=idempotency_key
+            "DELETE", f"/products/{segment(product_id)}", if_match=if_match, idempotency_key=idempotency_key
         )
 
     async def batch(
@@ -1033,7 +1033,7 @@ class AsyncOrdersProducts(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "POST",
-            f"/orders/{order_id}/products",
+            f"/orders/{segment(order_id)}/products",
             query={"fields": fields},
             body=body,
             idempotency_key=idempotency_key,
@@ -1086,7 +1086,7 @@ class AsyncOrdersProducts(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "PATCH",
-            f"/orders/{order_id}/products/{line_item_id}",
+            f"/orders/{segment(order_id)}/products/{segment(line_item_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -1127,7 +1127,7 @@ class AsyncOrdersComments(AsyncResource):
         """
         return self._connection.pages(
             models.PartialComment if fields is not None else models.Comment,
-            f"/orders/{order_id}/comments",
+            f"/orders/{segment(order_id)}/comments",
             {**query, "fields": fields},
         )
 
@@ -1158,7 +1158,7 @@ class AsyncOrdersComments(AsyncResource):
         """
         return self._connection.export(
             models.PartialComment if fields is not None else models.Comment,
-            f"/orders/{order_id}/comments",
+            f"/orders/{segment(order_id)}/comments",
             {**query, "fields": fields},
         )
 
@@ -1200,7 +1200,7 @@ class AsyncOrdersComments(AsyncResource):
         return await self._connection.one(
             models.PartialComment if fields is not None else models.Comment,
             "POST",
-            f"/orders/{order_id}/comments",
+            f"/orders/{segment(order_id)}/comments",
             query={"fields": fields},
             body=body,
             idempotency_key=idempotency_key,
@@ -1241,7 +1241,7 @@ class AsyncOrdersDuplicates(AsyncResource):
         """
         return self._connection.pages(
             models.PartialDuplicate if fields is not None else models.Duplicate,
-            f"/orders/{order_id}/duplicates",
+            f"/orders/{segment(order_id)}/duplicates",
             {**query, "fields": fields},
         )
 
@@ -1272,7 +1272,7 @@ class AsyncOrdersDuplicates(AsyncResource):
         """
         return self._connection.export(
             models.PartialDuplicate if fields is not None else models.Duplicate,
-            f"/orders/{order_id}/duplicates",
+            f"/orders/{segment(order_id)}/duplicates",
             {**query, "fields": fields},
         )
 
@@ -1431,7 +1431,7 @@ class AsyncOrders(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "GET",
-            f"/orders/{order_id}",
+            f"/orders/{segment(order_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -1479,7 +1479,7 @@ class AsyncOrders(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "PATCH",
-            f"/orders/{order_id}",
+            f"/orders/{segment(order_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -1551,7 +1551,7 @@ class AsyncOrders(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "PUT",
-            f"/orders/{order_id}/status",
+            f"/orders/{segment(order_id)}/status",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -1599,7 +1599,7 @@ class AsyncOrders(AsyncResource):
         return await self._connection.one(
             models.PartialOrder if fields is not None else models.Order,
             "POST",
-            f"/orders/{order_id}/duplicates",
+            f"/orders/{segment(order_id)}/duplicates",
             query={"fields": fields},
             body=body or None,
             idempotency_key=idempotency_key,
@@ -1648,7 +1648,7 @@ class AsyncCustomersAddresses(AsyncResource):
         return await self._connection.one(
             models.PartialAddress if fields is not None else models.Address,
             "POST",
-            f"/customers/{customer_id}/addresses",
+            f"/customers/{segment(customer_id)}/addresses",
             query={"fields": fields},
             body=body,
             idempotency_key=idempotency_key,
@@ -1699,7 +1699,7 @@ class AsyncCustomersAddresses(AsyncResource):
         return await self._connection.one(
             models.PartialAddress if fields is not None else models.Address,
             "PATCH",
-            f"/customers/{customer_id}/addresses/{address_id}",
+            f"/customers/{segment(customer_id)}/addresses/{segment(address_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -1723,7 +1723,7 @@ class AsyncCustomersAddresses(AsyncResource):
         """
         await self._connection.none(
             "DELETE",
-            f"/customers/{customer_id}/addresses/{address_id}",
+            f"/customers/{segment(customer_id)}/addresses/{segment(address_id)}",
             if_match=if_match,
             idempotency_key=idempotency_key,
         )
@@ -1857,7 +1857,7 @@ class AsyncCustomersImports(AsyncImportJobs):
         return await self._connection.one(
             models.PartialImport if fields is not None else models.Import,
             "GET",
-            f"/customers/imports/{quote(import_id, safe='')}",
+            f"/customers/imports/{segment(import_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -2029,7 +2029,7 @@ class AsyncCustomers(AsyncResource):
         return await self._connection.one(
             models.PartialCustomer if fields is not None else models.Customer,
             "GET",
-            f"/customers/{customer_id}",
+            f"/customers/{segment(customer_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -2076,7 +2076,7 @@ class AsyncCustomers(AsyncResource):
         return await self._connection.one(
             models.PartialCustomer if fields is not None else models.Customer,
             "PATCH",
-            f"/customers/{customer_id}",
+            f"/customers/{segment(customer_id)}",
             query={"fields": fields},
             body=body,
             if_match=if_match,
@@ -2095,7 +2095,7 @@ class AsyncCustomers(AsyncResource):
         Requires the scope `customers:erase`. Raises VersionConflict.
         """
         await self._connection.none(
-            "DELETE", f"/customers/{customer_id}", if_match=if_match, idempotency_key=idempotency_key
+            "DELETE", f"/customers/{segment(customer_id)}", if_match=if_match, idempotency_key=idempotency_key
         )
 
     async def update_metadata(
@@ -2118,7 +2118,7 @@ class AsyncCustomers(AsyncResource):
         return await self._connection.one(
             list[models.MetadataEntry],
             "PATCH",
-            f"/customers/{customer_id}/metadata",
+            f"/customers/{segment(customer_id)}/metadata",
             body=body,
             if_match=if_match,
             idempotency_key=idempotency_key,
@@ -2168,7 +2168,7 @@ class AsyncWebhooksDeliveries(AsyncFeed):
         """
         return self._connection.pages(
             models.PartialDelivery if fields is not None else models.Delivery,
-            f"/webhooks/{webhook_id}/deliveries",
+            f"/webhooks/{segment(webhook_id)}/deliveries",
             {**query, "fields": fields},
         )
 
@@ -2199,7 +2199,7 @@ class AsyncWebhooksDeliveries(AsyncFeed):
         """
         return self._connection.export(
             models.PartialDelivery if fields is not None else models.Delivery,
-            f"/webhooks/{webhook_id}/deliveries",
+            f"/webhooks/{segment(webhook_id)}/deliveries",
             {**query, "fields": fields},
         )
 
@@ -2327,7 +2327,7 @@ class AsyncWebhooks(AsyncResource):
         return await self._connection.one(
             models.PartialWebhook if fields is not None else models.Webhook,
             "GET",
-            f"/webhooks/{webhook_id}",
+            f"/webhooks/{segment(webhook_id)}",
             query={"fields": fields},
             if_none_match=if_none_match,
         )
@@ -2384,7 +2384,7 @@ class AsyncWebhooks(AsyncResource):
         return await self._connection.one(
             models.PartialWebhook if answer_fields is not None else models.Webhook,
             "PATCH",
-            f"/webhooks/{webhook_id}",
+            f"/webhooks/{segment(webhook_id)}",
             query={"fields": answer_fields},
             body=body,
             if_match=if_match,
@@ -2401,7 +2401,7 @@ class AsyncWebhooks(AsyncResource):
         Requires the scope `webhooks:write`. Raises ManagedSubscription, VersionConflict.
         """
         await self._connection.none(
-            "DELETE", f"/webhooks/{webhook_id}", if_match=if_match, idempotency_key=idempotency_key
+            "DELETE", f"/webhooks/{segment(webhook_id)}", if_match=if_match, idempotency_key=idempotency_key
         )
 
     @overload
@@ -2447,7 +2447,7 @@ class AsyncWebhooks(AsyncResource):
         return await self._connection.one(
             models.PartialTestResult if fields is not None else models.TestResult,
             "POST",
-            f"/webhooks/{webhook_id}/test",
+            f"/webhooks/{segment(webhook_id)}/test",
             query={"fields": fields},
             body=body or None,
             idempotency_key=idempotency_key,
@@ -2493,7 +2493,7 @@ class AsyncWebhooks(AsyncResource):
         return await self._connection.one(
             models.PartialWebhook if fields is not None else models.Webhook,
             "POST",
-            f"/webhooks/{webhook_id}/rotate-secret",
+            f"/webhooks/{segment(webhook_id)}/rotate-secret",
             query={"fields": fields},
             body=body or None,
             idempotency_key=idempotency_key,
@@ -2540,7 +2540,7 @@ class AsyncWebhooks(AsyncResource):
         return await self._connection.one(
             models.PartialRedelivery if fields is not None else models.Redelivery,
             "POST",
-            f"/webhooks/{webhook_id}/redeliver",
+            f"/webhooks/{segment(webhook_id)}/redeliver",
             query={"fields": fields},
             body=body,
             idempotency_key=idempotency_key,

@@ -7,6 +7,7 @@ from typing import Any
 from stoa_client.answers import Model
 from stoa_client.connection import AsyncResource, Resource
 from stoa_client.errors import UnexpectedAnswer
+from stoa_client.requests import segment
 from stoa_client.webhooks import Event, EventResource
 
 _PAGE = 100
@@ -54,7 +55,7 @@ class Feed(Resource):
         Save `event.sequence` after you have handled an event, and pass it as `after` next time. With `wait_s=0` the
         iterator ends when there are no more events.
         """
-        path = f"/webhooks/{webhook_id}/deliveries"
+        path = f"/webhooks/{segment(webhook_id)}/deliveries"
         while True:
             page = self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
             for delivery in page:
@@ -68,7 +69,7 @@ class AsyncFeed(AsyncResource):
     """The deliveries of subscriptions, for an event loop."""
 
     async def feed(self, webhook_id: int, /, *, after: int = 0, wait_s: int = 20) -> AsyncIterator[Event]:
-        path = f"/webhooks/{webhook_id}/deliveries"
+        path = f"/webhooks/{segment(webhook_id)}/deliveries"
         while True:
             page = await self._connection.pages(_Delivery, path, _query(after, wait_s)).page()
             for delivery in page:

@@ -8,6 +8,7 @@ from typing import Any
 from stoa_client.codes import VersionConflict
 from stoa_client.connection import AsyncResource, Resource
 from stoa_client.models import Image, Product
+from stoa_client.requests import segment
 
 _TRIES = 5  # others may change the product at the same time
 _SIGNATURES = (
@@ -42,7 +43,7 @@ class ProductImages(Resource):
         It takes no idempotency key: if it fails without a clear answer, read the images of the product before you repeat it.
         Requires the scope `products:write`.
         """
-        image, path = _image(file, alt), f"/products/{product_id}"
+        image, path = _image(file, alt), f"/products/{segment(product_id)}"
         for tries_left in reversed(range(_TRIES)):
             product = self._connection.one(Product, "GET", path)
             try:
@@ -64,7 +65,7 @@ class AsyncProductImages(AsyncResource):
         It takes no idempotency key: if it fails without a clear answer, read the images of the product before you repeat it.
         Requires the scope `products:write`.
         """
-        image, path = _image(file, alt), f"/products/{product_id}"
+        image, path = _image(file, alt), f"/products/{segment(product_id)}"
         for tries_left in reversed(range(_TRIES)):
             product = await self._connection.one(Product, "GET", path)
             try:

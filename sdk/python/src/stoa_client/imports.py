@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -18,7 +17,7 @@ from stoa_client.files import complete_file
 from stoa_client.flows import Flow, Pause, RetryPolicy, send
 from stoa_client.limiter import Limiter
 from stoa_client.models import Import
-from stoa_client.requests import request
+from stoa_client.requests import request, segment
 from stoa_client.time_limits import current_deadline
 from stoa_client.uploads import CSV, NDJSON
 
@@ -51,7 +50,7 @@ def wait_for(url: str, policy: RetryPolicy, limiter: Limiter, within_s: float | 
 
 
 def _name(job: Import | str) -> str:
-    return quote(job if isinstance(job, str) else job.id, safe="")
+    return segment(job if isinstance(job, str) else job.id)
 
 
 def _row(line: bytes) -> RowReport:

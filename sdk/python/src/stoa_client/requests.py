@@ -98,6 +98,14 @@ def entity_tag(given: Any) -> str:
     raise TypeError("pass a version, an ETag or a resource that has a version")
 
 
+def segment(value: int | str) -> str:
+    """An id as one segment of a path. It may come from outside, and must not lead to another resource, such as `../orders/7`."""
+    text = str(value)
+    if text in ("", ".", ".."):
+        raise ValueError(f"{text!r} is not an id")
+    return quote(text, safe="")
+
+
 def _query_string(query: Mapping[str, Any]) -> str:
     pairs = [pair for name, value in query.items() for pair in _pairs(_COMPARISON.sub(r"[\1]", name), value)]
     return "?" + "&".join(f"{quote(name, safe='[]')}={quote(text, safe=',:')}" for name, text in pairs) if pairs else ""

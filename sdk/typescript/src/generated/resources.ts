@@ -10,6 +10,7 @@ import { ProductImages } from "../images.js";
 import { ImportJobs } from "../imports.js";
 import type { CallOptions, Deleted, Fields, IfMatch, IfNoneMatch, UploadOptions, WriteOptions } from "../options.js";
 import type { Pages } from "../pages.js";
+import { segment } from "../requests.js";
 import type { IfDeleted, Only } from "../types.js";
 import type { Upload } from "../uploads.js";
 
@@ -62,7 +63,7 @@ export class ProductsImports extends ImportJobs {
     importId: string,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Import, F>> {
-    return this.connection.one("GET", `/products/imports/${encodeURIComponent(importId)}`, { options });
+    return this.connection.one("GET", `/products/imports/${segment(importId)}`, { options });
   }
 }
 
@@ -114,7 +115,7 @@ export class ProductsVariants extends Resource {
     productId: number,
     query: inputs.ListProductVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
   ): Pages<Only<models.Variant, F> | IfDeleted<D>> {
-    return this.connection.pages(`/products/${productId}/variants`, query);
+    return this.connection.pages(`/products/${segment(productId)}/variants`, query);
   }
 
   /**
@@ -126,7 +127,7 @@ export class ProductsVariants extends Resource {
     productId: number,
     query: inputs.ListProductVariantsQuery & Fields<F> & CallOptions & Deleted<D> = {},
   ): Export<Only<models.Variant, F> | IfDeleted<D>> {
-    return this.connection.export(`/products/${productId}/variants`, query);
+    return this.connection.export(`/products/${segment(productId)}/variants`, query);
   }
 
   /**
@@ -141,7 +142,7 @@ export class ProductsVariants extends Resource {
     body: inputs.NewVariant,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Variant, F>> {
-    return this.connection.one("POST", `/products/${productId}/variants`, { body, options });
+    return this.connection.one("POST", `/products/${segment(productId)}/variants`, { body, options });
   }
 
   /**
@@ -154,7 +155,7 @@ export class ProductsVariants extends Resource {
     variantId: number,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Variant, F>> {
-    return this.connection.one("GET", `/products/${productId}/variants/${variantId}`, { options });
+    return this.connection.one("GET", `/products/${segment(productId)}/variants/${segment(variantId)}`, { options });
   }
 
   /**
@@ -170,7 +171,7 @@ export class ProductsVariants extends Resource {
     body: inputs.VariantChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Variant, F>> {
-    return this.connection.one("PATCH", `/products/${productId}/variants/${variantId}`, { body, options });
+    return this.connection.one("PATCH", `/products/${segment(productId)}/variants/${segment(variantId)}`, { body, options });
   }
 
   /**
@@ -179,7 +180,7 @@ export class ProductsVariants extends Resource {
    * Requires the scope `products:write`. Throws LastVariant, VersionConflict.
    */
   delete(productId: number, variantId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
-    return this.connection.none("DELETE", `/products/${productId}/variants/${variantId}`, { options });
+    return this.connection.none("DELETE", `/products/${segment(productId)}/variants/${segment(variantId)}`, { options });
   }
 }
 
@@ -341,7 +342,7 @@ export class Products extends Resource {
     productId: number,
     options: inputs.GetProductQuery & Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Product, F>> {
-    return this.connection.one("GET", `/products/${productId}`, { options });
+    return this.connection.one("GET", `/products/${segment(productId)}`, { options });
   }
 
   /**
@@ -361,7 +362,7 @@ export class Products extends Resource {
     body: inputs.ProductChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Product, F>> {
-    return this.connection.one("PATCH", `/products/${productId}`, { body, options });
+    return this.connection.one("PATCH", `/products/${segment(productId)}`, { body, options });
   }
 
   /**
@@ -373,7 +374,7 @@ export class Products extends Resource {
    * Requires the scope `products:write`. Throws VersionConflict.
    */
   delete(productId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
-    return this.connection.none("DELETE", `/products/${productId}`, { options });
+    return this.connection.none("DELETE", `/products/${segment(productId)}`, { options });
   }
 
   /**
@@ -409,7 +410,7 @@ export class OrdersProducts extends Resource {
     body: inputs.AddedLines,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("POST", `/orders/${orderId}/products`, { body, options });
+    return this.connection.one("POST", `/orders/${segment(orderId)}/products`, { body, options });
   }
 
   /**
@@ -428,7 +429,7 @@ export class OrdersProducts extends Resource {
     body: inputs.LineChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("PATCH", `/orders/${orderId}/products/${lineItemId}`, { body, options });
+    return this.connection.one("PATCH", `/orders/${segment(orderId)}/products/${segment(lineItemId)}`, { body, options });
   }
 }
 
@@ -446,7 +447,7 @@ export class OrdersComments extends Resource {
     orderId: number,
     query: inputs.ListOrderCommentsQuery & Fields<F> & CallOptions = {},
   ): Pages<Only<models.Comment, F>> {
-    return this.connection.pages(`/orders/${orderId}/comments`, query);
+    return this.connection.pages(`/orders/${segment(orderId)}/comments`, query);
   }
 
   /**
@@ -458,7 +459,7 @@ export class OrdersComments extends Resource {
     orderId: number,
     query: inputs.ListOrderCommentsQuery & Fields<F> & CallOptions = {},
   ): Export<Only<models.Comment, F>> {
-    return this.connection.export(`/orders/${orderId}/comments`, query);
+    return this.connection.export(`/orders/${segment(orderId)}/comments`, query);
   }
 
   /**
@@ -473,7 +474,7 @@ export class OrdersComments extends Resource {
     body: inputs.NewComment,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Comment, F>> {
-    return this.connection.one("POST", `/orders/${orderId}/comments`, { body, options });
+    return this.connection.one("POST", `/orders/${segment(orderId)}/comments`, { body, options });
   }
 }
 
@@ -492,7 +493,7 @@ export class OrdersDuplicates extends Resource {
     orderId: number,
     query: inputs.ListOrderDuplicatesQuery & Fields<F> & CallOptions = {},
   ): Pages<Only<models.Duplicate, F>> {
-    return this.connection.pages(`/orders/${orderId}/duplicates`, query);
+    return this.connection.pages(`/orders/${segment(orderId)}/duplicates`, query);
   }
 
   /**
@@ -504,7 +505,7 @@ export class OrdersDuplicates extends Resource {
     orderId: number,
     query: inputs.ListOrderDuplicatesQuery & Fields<F> & CallOptions = {},
   ): Export<Only<models.Duplicate, F>> {
-    return this.connection.export(`/orders/${orderId}/duplicates`, query);
+    return this.connection.export(`/orders/${segment(orderId)}/duplicates`, query);
   }
 }
 
@@ -603,7 +604,7 @@ export class Orders extends Resource {
     orderId: number,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("GET", `/orders/${orderId}`, { options });
+    return this.connection.one("GET", `/orders/${segment(orderId)}`, { options });
   }
 
   /**
@@ -620,7 +621,7 @@ export class Orders extends Resource {
     body: inputs.OrderChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("PATCH", `/orders/${orderId}`, { body, options });
+    return this.connection.one("PATCH", `/orders/${segment(orderId)}`, { body, options });
   }
 
   /**
@@ -658,7 +659,7 @@ export class Orders extends Resource {
     body: inputs.StatusChange,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("PUT", `/orders/${orderId}/status`, { body, options });
+    return this.connection.one("PUT", `/orders/${segment(orderId)}/status`, { body, options });
   }
 
   /**
@@ -676,7 +677,7 @@ export class Orders extends Resource {
     body?: inputs.NewCopy,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Order, F>> {
-    return this.connection.one("POST", `/orders/${orderId}/duplicates`, { body, options });
+    return this.connection.one("POST", `/orders/${segment(orderId)}/duplicates`, { body, options });
   }
 }
 
@@ -695,7 +696,7 @@ export class CustomersAddresses extends Resource {
     body: inputs.NewAddress,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Address, F>> {
-    return this.connection.one("POST", `/customers/${customerId}/addresses`, { body, options });
+    return this.connection.one("POST", `/customers/${segment(customerId)}/addresses`, { body, options });
   }
 
   /**
@@ -712,7 +713,7 @@ export class CustomersAddresses extends Resource {
     body: inputs.AddressChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Address, F>> {
-    return this.connection.one("PATCH", `/customers/${customerId}/addresses/${addressId}`, { body, options });
+    return this.connection.one("PATCH", `/customers/${segment(customerId)}/addresses/${segment(addressId)}`, { body, options });
   }
 
   /**
@@ -723,7 +724,7 @@ export class CustomersAddresses extends Resource {
    * Requires the scope `customers:write`. Throws VersionConflict.
    */
   delete(customerId: number, addressId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
-    return this.connection.none("DELETE", `/customers/${customerId}/addresses/${addressId}`, { options });
+    return this.connection.none("DELETE", `/customers/${segment(customerId)}/addresses/${segment(addressId)}`, { options });
   }
 }
 
@@ -774,7 +775,7 @@ export class CustomersImports extends ImportJobs {
     importId: string,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Import, F>> {
-    return this.connection.one("GET", `/customers/imports/${encodeURIComponent(importId)}`, { options });
+    return this.connection.one("GET", `/customers/imports/${segment(importId)}`, { options });
   }
 }
 
@@ -840,7 +841,7 @@ export class Customers extends Resource {
     customerId: number,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Customer, F>> {
-    return this.connection.one("GET", `/customers/${customerId}`, { options });
+    return this.connection.one("GET", `/customers/${segment(customerId)}`, { options });
   }
 
   /**
@@ -856,7 +857,7 @@ export class Customers extends Resource {
     body: inputs.CustomerChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Customer, F>> {
-    return this.connection.one("PATCH", `/customers/${customerId}`, { body, options });
+    return this.connection.one("PATCH", `/customers/${segment(customerId)}`, { body, options });
   }
 
   /**
@@ -869,7 +870,7 @@ export class Customers extends Resource {
    * Requires the scope `customers:erase`. Throws VersionConflict.
    */
   erase(customerId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
-    return this.connection.none("DELETE", `/customers/${customerId}`, { options });
+    return this.connection.none("DELETE", `/customers/${segment(customerId)}`, { options });
   }
 
   /**
@@ -886,7 +887,7 @@ export class Customers extends Resource {
     body: inputs.UpdateCustomerMetadataBody,
     options: IfMatch & WriteOptions = {},
   ): Promise<models.MetadataEntry[]> {
-    return this.connection.one("PATCH", `/customers/${customerId}/metadata`, { body, options });
+    return this.connection.one("PATCH", `/customers/${segment(customerId)}/metadata`, { body, options });
   }
 }
 
@@ -913,7 +914,7 @@ export class WebhooksDeliveries extends Feed {
     webhookId: number,
     query: inputs.ListWebhookDeliveriesQuery & Fields<F> & CallOptions = {},
   ): Pages<Only<models.Delivery, F>> {
-    return this.connection.pages(`/webhooks/${webhookId}/deliveries`, query);
+    return this.connection.pages(`/webhooks/${segment(webhookId)}/deliveries`, query);
   }
 
   /**
@@ -925,7 +926,7 @@ export class WebhooksDeliveries extends Feed {
     webhookId: number,
     query: inputs.ListWebhookDeliveriesQuery & Fields<F> & CallOptions = {},
   ): Export<Only<models.Delivery, F>> {
-    return this.connection.export(`/webhooks/${webhookId}/deliveries`, query);
+    return this.connection.export(`/webhooks/${segment(webhookId)}/deliveries`, query);
   }
 }
 
@@ -1001,7 +1002,7 @@ export class Webhooks extends Resource {
     webhookId: number,
     options: Fields<F> & IfNoneMatch & CallOptions = {},
   ): Promise<Only<models.Webhook, F>> {
-    return this.connection.one("GET", `/webhooks/${webhookId}`, { options });
+    return this.connection.one("GET", `/webhooks/${segment(webhookId)}`, { options });
   }
 
   /**
@@ -1026,7 +1027,7 @@ export class Webhooks extends Resource {
     body: inputs.WebhookChanges,
     options: Fields<F> & IfMatch & WriteOptions = {},
   ): Promise<Only<models.Webhook, F>> {
-    return this.connection.one("PATCH", `/webhooks/${webhookId}`, { body, options });
+    return this.connection.one("PATCH", `/webhooks/${segment(webhookId)}`, { body, options });
   }
 
   /**
@@ -1037,7 +1038,7 @@ export class Webhooks extends Resource {
    * Requires the scope `webhooks:write`. Throws ManagedSubscription, VersionConflict.
    */
   delete(webhookId: number, options: IfMatch & WriteOptions = {}): Promise<void> {
-    return this.connection.none("DELETE", `/webhooks/${webhookId}`, { options });
+    return this.connection.none("DELETE", `/webhooks/${segment(webhookId)}`, { options });
   }
 
   /**
@@ -1057,7 +1058,7 @@ export class Webhooks extends Resource {
     body?: inputs.NewTest,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.TestResult, F>> {
-    return this.connection.one("POST", `/webhooks/${webhookId}/test`, { body, options });
+    return this.connection.one("POST", `/webhooks/${segment(webhookId)}/test`, { body, options });
   }
 
   /**
@@ -1074,7 +1075,7 @@ export class Webhooks extends Resource {
     body?: inputs.NewSecret,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Webhook, F>> {
-    return this.connection.one("POST", `/webhooks/${webhookId}/rotate-secret`, { body, options });
+    return this.connection.one("POST", `/webhooks/${segment(webhookId)}/rotate-secret`, { body, options });
   }
 
   /**
@@ -1092,7 +1093,7 @@ export class Webhooks extends Resource {
     body: inputs.NewRedelivery,
     options: Fields<F> & WriteOptions = {},
   ): Promise<Only<models.Redelivery, F>> {
-    return this.connection.one("POST", `/webhooks/${webhookId}/redeliver`, { body, options });
+    return this.connection.one("POST", `/webhooks/${segment(webhookId)}/redeliver`, { body, options });
   }
 }
 
