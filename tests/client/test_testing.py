@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -185,3 +186,26 @@ def test_a_path_is_no_id(given: str) -> None:
     outside: Any = given
     with FakeTransport().client() as client, pytest.raises(ValueError, match="is not an id"):
         client.products.get(outside)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_json_cannot_express_clears_no_field(value: float) -> None:
+    fake = FakeTransport()
+    with fake.client() as client:
+        with pytest.raises(ValueError, match="is not a value of a field"):
+            client.products.update(7, weight=value)
+        with pytest.raises(ValueError, match="is not a value of a field"):
+            client.products.imports.create([{"sku": "MUG", "weight": value}])
+    assert fake.requests == []
+
+
+def test_a_decimal_is_sent_without_an_exponent() -> None:
+    fake = FakeTransport()
+    with fake.client() as client:
+        client.products.create(name="Mug", price=Decimal("10.00").normalize(), variants=[{"price": Decimal("1E+2")}])
+        client.products.list(price_gte=Decimal("1E+1")).page()
+        client.products.imports.create([{"sku": "MUG", "price": Decimal("1E+1")}])
+    made, listed, imported = fake.requests
+    assert made.body == {"name": "Mug", "price": "10", "variants": [{"price": "100"}]}
+    assert listed.query["price[gte]"] == "10"
+    assert imported.body == b'{"sku":"MUG","price":"10"}\n'

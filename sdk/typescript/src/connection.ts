@@ -8,7 +8,7 @@ import type { Limiter } from "./limiter.js";
 import { type AnyOptions, begun, separated } from "./options.js";
 import { Page, Pages } from "./pages.js";
 import { excerpt, jsonObject } from "./problems.js";
-import { headersFor, JSON_TYPE, PREFIX, queryString } from "./requests.js";
+import { headersFor, json, JSON_TYPE, PREFIX, queryString } from "./requests.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
 import { abortable } from "./sleep.js";
 import { failedConnection, type TokenSource } from "./tokens.js";
@@ -68,7 +68,7 @@ export class Connection {
       body = upload.blob;
     } else if (given.body !== undefined) {
       headers["content-type"] = JSON_TYPE;
-      body = JSON.stringify(given.body);
+      body = json(given.body);
     }
     const pollS = Number(query["wait"] ?? 0);
     // What the call may take in addition to its limits: the wait that it asks for, and the time of its upload.

@@ -5,6 +5,17 @@ import type { AnyOptions, Version } from "./options.js";
 export const PREFIX = "/api/v3/app";
 export const JSON_TYPE = "application/json";
 
+/** The JSON of a value. A number or a time that JSON cannot express is refused: `JSON.stringify` writes null, which clears a field. */
+export function json(value: unknown): string {
+  return JSON.stringify(value, function (this: Record<string, unknown>, name: string, written: unknown): unknown {
+    const given = this[name];
+    if ((typeof given === "number" && !Number.isFinite(given)) || (given instanceof Date && Number.isNaN(given.getTime()))) {
+      throw new TypeError(`${name} is ${String(given)}; pass null to clear the field, or leave it out`);
+    }
+    return written;
+  });
+}
+
 /** The query string; an object becomes `name[key]=value`, also inside another one, and a list is joined with commas. */
 export function queryString(query: Readonly<Record<string, unknown>>): string {
   const pairs: string[] = [];

@@ -1,4 +1,5 @@
 /** Uploads: bytes that can be sent again, so that an interrupted upload can be retried. */
+import { json } from "./requests.js";
 
 const NDJSON = "application/x-ndjson";
 const MEDIA: readonly (readonly [ending: string, media: string])[] = [
@@ -34,7 +35,7 @@ async function lines(rows: Iterable<object> | AsyncIterable<object>): Promise<st
   const found: string[] = [];
   for await (const row of rows) {
     if (row instanceof Uint8Array || typeof row !== "object") throw new TypeError("pass rows as objects, or a Blob of bytes");
-    found.push(`${JSON.stringify(row)}\n`);
+    found.push(`${json(row)}\n`);
   }
   return found;
 }

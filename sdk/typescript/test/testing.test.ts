@@ -77,3 +77,14 @@ test("an id from outside reaches no other resource", async () => {
   }
   for (const id of ["", ".", ".."]) assert.throws(() => client.products.get(id as never), /is not an id/);
 });
+
+test("a number or a time that JSON cannot express clears no field", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  for (const weight of [Number.NaN, Infinity]) {
+    await assert.rejects(client.products.update(7, { weight }), /weight is (NaN|Infinity); pass null to clear/);
+    await assert.rejects(client.products.imports.create([{ sku: "MUG", weight }]), TypeError);
+  }
+  await assert.rejects(client.orders.update(7, { metadata: { at: new Date(Number.NaN) } } as never), /at is Invalid Date/);
+  assert.deepEqual(fake.requests, []);
+});

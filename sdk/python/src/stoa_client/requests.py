@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from stoa_client.answers import Model, etag_of
+from stoa_client.encoding import encode
 from stoa_client.time_limits import SLOWEST_UPLOAD
 from stoa_client.uploads import Source
 
@@ -66,7 +67,7 @@ def request(
         headers["prefer"] = "checkpoints"
     content: bytes | Source | None = upload
     if body is not None:
-        content = msgspec.json.encode(body)
+        content = encode(body)
     if upload is not None:
         headers |= {"content-type": upload.media_type, "content-length": str(upload.size)}
         if upload.gzipped:
@@ -127,7 +128,9 @@ def _text(value: Any) -> str:
         if value.tzinfo is None:
             raise ValueError("a time needs a time zone, such as datetime.now(UTC)")
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, str | int | float | Decimal | date):
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, str | int | float | date):
         return str(value)
     if isinstance(value, Sequence | set | frozenset):
         return ",".join(_text(each) for each in cast("Sequence[Any]", value))

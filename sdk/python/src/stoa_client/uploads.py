@@ -10,6 +10,8 @@ from typing import IO, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
+from stoa_client.encoding import encode
+
 NDJSON, CSV, JSON = "application/x-ndjson", "text/csv", "application/json"
 _MEDIA = {".ndjson": NDJSON, ".jsonl": NDJSON, ".csv": CSV, ".json": JSON}
 _PART = 64 * 1024
@@ -76,39 +78,46 @@ def source(given: Upload, media_type: str | None = None) -> Source:
         kind = media_type or _media_of(str(getattr(given, "name", "")))
         if isinstance(given, io.IOBase) and given.seekable():
             return Source(given, kind, owned=False)  # pyright: ignore[reportArgumentType] - it reads bytes and seeks
-        spool = _Spool()
-        for part in iter(lambda: given.read(_PART), b""):
-            spool.add(part)
-        return spool.source(kind)
-    spool = _Spool()
-    for each in given:
-        spool.add(each)
-    return spool.source(media_type)
+        with _Spool() as spool:
+            for part in iter(lambda: given.read(_PART), b""):
+                spool.add(part)
+            return spool.source(kind)
+    with _Spool() as spool:
+        for each in given:
+            spool.add(each)
+        return spool.source(media_type)
 
 
 async def async_source(given: AsyncUpload, media_type: str | None = None) -> Source:
     """A repeatable source for any upload, including asynchronous iterables."""
     if not isinstance(given, AsyncIterable):
         return source(given, media_type)
-    spool = _Spool()
-    async for each in given:
-        spool.add(each)
-    return spool.source(media_type)
+    with _Spool() as spool:
+        async for each in given:
+            spool.add(each)
+        return spool.source(media_type)
 
 
 class _Spool:
-    """Stores data that can be read only once; on disk if it is large."""
+    """Stores data that can be read only once; on disk if it is large. An error while it is filled closes its file."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile[bytes](_IN_MEMORY)
         self._rows = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._file.close()
 
     def add(self, each: Any) -> None:
         if isinstance(each, bytes):
             self._file.write(each)
         else:
             self._rows = True
-            self._file.write(msgspec.json.encode(each) + b"\n")
+            self._file.write(encode(each) + b"\n")
 
     def source(self, media_type: str | None) -> Source:
         self._file.seek(0)
