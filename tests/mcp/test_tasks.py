@@ -114,6 +114,11 @@ def test_what_a_model_meant_is_accepted(tool: str, given: dict[str, Any], meant:
     assert meant_arguments(task_tools()[tool], given) == meant
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '["\ud800"]'])
+def test_a_text_that_is_no_list_stays_a_text(text: str) -> None:
+    assert meant_arguments(task_tools()["find_products"], {"tag": text, "status": text})["status"] == [text]
+
+
 def test_wrong_arguments_are_explained() -> None:
     given = {"stauts": "pending", "xyzzy": 1, "limit": "many", "payment_status": ["owed"]}
     tool = task_tools()["find_orders"]

@@ -108,7 +108,7 @@ def _decoded(value: Any, opening: str) -> Any:
         return value
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return value
 
 
