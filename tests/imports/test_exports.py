@@ -81,6 +81,32 @@ async def test_an_export_of_products_that_is_imported_again_changes_nothing(shop
     assert (await shop.client.get("/products", params={"include": "variants"})).json()["data"] == before
 
 
+async def test_numbers_stay_numbers_in_an_export_that_is_imported_again(shop: Shop) -> None:
+    body = {**MUG, "weight": 0.1 + 0.2, "metadata": {"ratio": 1.5, "dose": 1e-7}}
+    assert (await shop.client.post("/products", json=body)).status_code == 201
+    assert (await shop.client.post("/products", json={**MUG, "sku": "MUG-2", "weight": 1e-7})).status_code == 201
+    before = (await shop.client.get("/products", params={"include": "variants"})).json()["data"]
+    job = await imported(shop, "/products", (await shop.client.get("/products", headers=CSV)).content)
+    assert (job["counts"]["unchanged"], job["errors"]) == (2, [])
+    assert (await shop.client.get("/products", params={"include": "variants"})).json()["data"] == before
+
+
+async def test_a_weight_with_many_digits_has_a_cell(shop: Shop) -> None:
+    assert (await shop.client.post("/products", json={**MUG, "weight": 0.1 + 0.2})).status_code == 201
+    (row,) = records(await shop.client.get("/products", headers=CSV))
+    assert (row["weight"], row["json"]) == ("0.30000000000000004", "")
+
+
+async def test_the_line_items_of_an_order_have_numbers_in_their_cell(shop: Shop) -> None:
+    mug = {**MUG, "weight": 0.25, "stock": {"on_hand": 1}}
+    assert (await shop.client.post("/products", json=mug)).status_code == 201
+    assert (
+        await shop.client.post("/orders", json={"line_items": [{"sku": "MUG-1", "quantity": 1}]})
+    ).status_code == 201
+    (row,) = records(await shop.client.get("/orders", headers=CSV))
+    assert json.loads(row["line_items"])[0]["weight"] == 0.25
+
+
 @pytest.mark.parametrize("include", ["", "variants"])
 async def test_lines_of_products_that_are_imported_again_change_nothing(shop: Shop, include: str) -> None:
     for product in (SHIRT, MUG, *TRICKY):

@@ -5,12 +5,14 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, cast
 
 import msgspec
 from msgspec import inspect
 
+from stoa.db.query import json_of
 from stoa.rest import csv_rows
 from stoa.rest.csv_rows import EXPORTED, MOST_COLUMNS, Cell, Columns, quoted
 
@@ -19,12 +21,12 @@ CELLS_AT_ONCE = 2_000  # are written before other requests have the event loop
 _WORDS = (inspect.StrType, inspect.IntType, inspect.LiteralType)
 _OPTION = "option."
 _LAST = ("json", EXPORTED)  # the last columns of a file that can be imported
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=str).decode
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?\Z")  # a spreadsheet reads it as what it is
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else json_of(value)
 
 
 def _images(value: Sequence[Mapping[str, Any]]) -> str:
@@ -96,7 +98,7 @@ class Field(msgspec.Struct, frozen=True):
 
     def keeps(self, value: Any) -> bool:
         """Whether an import reads the value back from its cell. An empty cell changes nothing."""
-        if value is None or self.read is csv_rows.number:
+        if value is None:
             return True
         text = _WRITERS.get(self.read, _text)(value)
         if self.read is csv_rows.images:

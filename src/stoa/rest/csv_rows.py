@@ -18,7 +18,8 @@ _COMPUTED = r"(?:[\t\r\n]|[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\
 _FORMULA, _QUOTED_FORMULA = re.compile(f"'*{_COMPUTED}"), re.compile(f"'+{_COMPUTED}")
 REPORT_COLUMNS = ("error_code", "error_detail")
 EXPORTED = "exported_at"  # the last column of an exported file
-_WHOLE, _NUMBER = re.compile(r"-?[0-9]{1,18}\Z"), re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?\Z")
+_WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?\Z")  # programs write 0.30000000000000004
 
 # Converts a cell. An invalid cell stays text, so that the validation of the resource reports it.
 Cell = Callable[[str], Any]
