@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.event_chains import assert_events_follow
 from tests.support.locations import assert_books_balance, open_locations
 from tests.support.shops import Shop, open_shop
 
@@ -159,4 +160,5 @@ async def test_every_location_keeps_its_books(stocked: Application, db: Database
         if each["reserved"]
     }
     assert reserved == held(orders, switched)
+    await assert_events_follow(shop)
     await shop.client.aclose()

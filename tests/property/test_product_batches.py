@@ -6,6 +6,7 @@ from typing import Any, cast
 import httpx
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.event_chains import assert_events_follow
 from tests.support.shops import Shop, open_shop
 
 from stoa.app import Application
@@ -125,6 +126,8 @@ async def compare(
         without_ids(each) for each in await separately.state()
     ]
     check_ids(results)
+    for side in (together, separately):
+        await assert_events_follow(side.shop)
 
 
 def outcome(result: dict[str, Any]) -> tuple[str, str | None]:
