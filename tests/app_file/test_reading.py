@@ -1,6 +1,8 @@
 """An app file is read and written, and each of its faults names its line and key."""
 
+import difflib
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from stoa.app_file.contract import MOST_BYTES, AppFile
 from stoa.app_file.lines import line_of, line_of_long_key, lines_of
 from stoa.app_file.reading import read_file
 from stoa.app_file.writing import write_file
-from stoa.rest.problems import ValidationFailed
+from stoa.rest.problems import MOST_SUGGESTED, ValidationFailed
 from stoa.webhooks.app_subscriptions import AppSubscription
 
 FILE = """\
@@ -168,3 +170,29 @@ def test_a_long_line_without_a_value_is_read_in_one_pass() -> None:
     assert lines_of("a" * 30_000) == {}
     assert lines_of('["' + " \t" * 15_000 + "]") != {}
     assert lines_of("a." * 15_000 + "a = 1")["/a"] == 1
+
+
+def test_a_file_with_many_misspelled_names_gets_suggestions_only_for_the_first_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+    similar = difflib.get_close_matches
+
+    def counted(name: str, known: list[str], n: int) -> list[str]:
+        compared.append(name)
+        return similar(name, known, n)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    with pytest.raises(ValidationFailed) as refused:
+        read_file(FILE.partition("[[subscriptions]]")[0] + "\n".join(_misspelled()))
+    assert refused.value.detail == "400 faults found."
+    suggested = ["did_you_mean" in (each.meta or {}) for each in refused.value.faults]
+    assert suggested == [True] * MOST_SUGGESTED + [False] * (100 - MOST_SUGGESTED)
+    assert len(compared) == MOST_SUGGESTED
+
+
+def _misspelled() -> Iterator[str]:
+    """20 subscriptions, each with a filter of 20 misspelled fields."""
+    for subscription in range(20):
+        yield f'[[subscriptions]]\nname = "s{subscription}"\nevents = ["order.*"]\n[subscriptions.filter]'
+        yield from (f'payment_statu{number} = "paid"' for number in range(20))

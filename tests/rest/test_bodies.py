@@ -9,7 +9,7 @@ from tests.support.shops import Shop
 
 from stoa.rest.body import lift
 from stoa.rest.endpoint import JSON_BODY_BYTES
-from stoa.rest.problems import PayloadTooLarge
+from stoa.rest.problems import MOST_SUGGESTED, PayloadTooLarge
 
 JSON = {"content-type": "application/json"}
 DEEP = b'{"title":' + b"[" * 40 + b"]" * 40 + b"}"
@@ -98,6 +98,12 @@ async def test_all_faults_are_reported_at_once_with_their_pointers(shop: Shop) -
     }
     by_pointer = {fault["pointer"]: fault for fault in problem["errors"]}
     assert by_pointer["/tittle"]["meta"] == {"did_you_mean": "title"}
+
+
+async def test_only_the_first_of_many_unknown_fields_get_a_suggestion(shop: Shop) -> None:
+    answer = await shop.client.post("/notes", json={f"tittle{number}": "x" for number in range(50)})
+    suggested = ["did_you_mean" in fault.get("meta", {}) for fault in answer.json()["errors"]]
+    assert suggested[:50] == [True] * MOST_SUGGESTED + [False] * (50 - MOST_SUGGESTED)
 
 
 async def test_a_problem_document_has_all_its_members(shop: Shop) -> None:

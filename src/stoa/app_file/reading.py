@@ -20,7 +20,7 @@ from stoa.rest.checks import validation_failed
 from stoa.rest.problems import Fault, ValidationFailed, did_you_mean, printable
 from stoa.store_data.definitions import faults_of_all
 from stoa.webhooks.app_callbacks import check_return_urls
-from stoa.webhooks.app_subscriptions import declaration_faults
+from stoa.webhooks.app_subscriptions import check_declaration
 
 _AT_LINE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)\Z")
 
@@ -75,17 +75,17 @@ def _fraction(text: str) -> Decimal | float:
 
 
 def _normal(file: AppFile, webhook_allow: str | None) -> tuple[AppFile, list[Fault]]:
-    faults = [
-        *_refused("/name", lambda: check_name(file.name)),
-        *_scope_faults(file),
-        *(fault for n, url in enumerate(file.return_urls) for fault in _return_url_faults(n, url)),
-    ]
+    faults = list(_refused("/name", lambda: check_name(file.name)))
+    _check_scopes(file, faults)
+    for number, url in enumerate(file.return_urls):
+        faults += _return_url_faults(number, url)
     if file.homepage and not is_web_url(file.homepage):
         faults.append(Fault("/homepage", "invalid_format", "must be a URL that begins with https:// or http://"))
     for number, body in enumerate(file.subscriptions):
-        kept, found = declaration_faults(body, file.scopes, webhook_allow=webhook_allow)
+        before = len(faults)
+        kept = check_declaration(body, file.scopes, faults, webhook_allow=webhook_allow)
         body.filter = dict[str, Any](kept)
-        faults += [_under(f"/subscriptions/{number}", fault) for fault in found]
+        faults[before:] = [_under(f"/subscriptions/{number}", fault) for fault in faults[before:]]
         if body.name in [each.name for each in file.subscriptions[:number]]:
             faults.append(Fault(f"/subscriptions/{number}/name", "invalid_format", "occurs more than once"))
     keys: dict[str, dict[str, str]] = {}
@@ -107,15 +107,17 @@ def _normal(file: AppFile, webhook_allow: str | None) -> tuple[AppFile, list[Fau
     return normal, faults
 
 
-def _scope_faults(file: AppFile) -> Iterator[Fault]:
+def _check_scopes(file: AppFile, faults: list[Fault]) -> None:
     if not file.scopes:
-        yield Fault("/scopes", "required", "must name at least one scope; an app without scopes cannot be installed")
+        detail = "must name at least one scope; an app without scopes cannot be installed"
+        faults.append(Fault("/scopes", "required", detail))
     for scope, reason in file.scopes.items():
         at = f"/scopes/{printable(scope).replace('~', '~0').replace('/', '~1')}"
         if scope not in SCOPES:
-            yield Fault(at, "invalid_format", "is not a scope", did_you_mean(scope, SCOPES))
+            faults.append(Fault(at, "invalid_format", "is not a scope", did_you_mean(scope, SCOPES, faults)))
         elif not reason.isprintable() or not reason.strip():
-            yield Fault(at, "invalid_format", "must be one line that says what the app needs the scope for")
+            detail = "must be one line that says what the app needs the scope for"
+            faults.append(Fault(at, "invalid_format", detail))
 
 
 def _return_url_faults(number: int, url: str) -> Iterator[Fault]:

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -154,13 +154,9 @@ def _struct(info: inspect.StructType) -> Check:
             field = known.get(name)
             if field is not None:
                 field(member, f"{at}/{name}", faults, digits)
-            elif len(faults) < MOST_FAULTS:
-                faults.append(unknown_field(name, at, list(known)))
-                refused = True
-            elif (
-                not refused
-            ):  # each object with an unknown field has a fault, so that each such item of a batch is refused
-                faults.append(unknown_field(name, at, []))
+            # Each object with an unknown field has a fault, so that each such item of a batch is refused.
+            elif len(faults) < MOST_FAULTS or not refused:
+                faults.append(unknown_field(name, at, known, faults))
                 refused = True
         for name in required:
             if name not in members:
@@ -169,10 +165,10 @@ def _struct(info: inspect.StructType) -> Check:
     return check
 
 
-def unknown_field(name: str, at: str, known: list[str]) -> Fault:
+def unknown_field(name: str, at: str, known: Iterable[str], before: Sequence[Fault]) -> Fault:
     pointer = _member(at, name)
     detail = "is not a known field" if pointer != at else f'has the unknown field "{printable(name)}"'
-    return Fault(pointer, "unknown_field", detail, did_you_mean(name, known))
+    return Fault(pointer, "unknown_field", detail, did_you_mean(name, known, before))
 
 
 def _member(at: str, name: str) -> str:

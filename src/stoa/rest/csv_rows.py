@@ -162,9 +162,8 @@ class Columns(msgspec.Struct, frozen=True):
             if not name:
                 column = Column("nameless")
             elif column is None and not ignore_unknown:
-                faults.append(
-                    unknown_field(given, "", [*self.resource, *self.only_read, *self.member, "option.", "json"])
-                )
+                known = [*self.resource, *self.only_read, *self.member, "option.", "json"]
+                faults.append(unknown_field(given, "", known, faults))
             elif column is not None and (name in names or _sets_again(column, found)):
                 faults.append(Fault(f"/{printable(given)}", "invalid_format", "appears twice in the header"))
             names.append(name)

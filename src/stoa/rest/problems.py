@@ -1,11 +1,14 @@
 """Refusals: one class per error code, sent as problem documents (RFC 9457)."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 from msgspec import Meta
+
+MOST_SUGGESTED = 20  # of the faults of a document
+_LONGEST_COMPARED = 64
 
 
 class Fault(msgspec.Struct, omit_defaults=True):
@@ -100,9 +103,15 @@ def printable(value: Any, most: int = 80) -> str:
     return safe + "…" if len(text) > most else safe
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> dict[str, Any] | None:
-    """The `meta` of a fault about an unknown name: the most similar known name, if there is one."""
-    close = difflib.get_close_matches(name[:64], list(known), n=1)
+def did_you_mean(name: str, known: Iterable[str], before: Sized = ()) -> dict[str, Any] | None:
+    """The `meta` of a fault about an unknown name: the most similar known name, if there is one.
+
+    The search compares the name with each known one. `before` are the faults of the document that were found before: only
+    the first ones get a suggestion, so that a request with many unknown names cannot keep a worker busy.
+    """
+    if len(before) >= MOST_SUGGESTED:
+        return None
+    close = difflib.get_close_matches(name[:_LONGEST_COMPARED], list(known), n=1)
     return {"did_you_mean": close[0]} if close else None
 
 

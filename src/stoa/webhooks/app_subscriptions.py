@@ -38,7 +38,7 @@ from stoa.webhooks.api.contract import (
 from stoa.webhooks.api.queries import PAUSE_LANE, RESUME_LANE
 from stoa.webhooks.api.rules import selected_events
 from stoa.webhooks.api.subscriptions import host_of
-from stoa.webhooks.api.validation import not_allowed, settings_faults
+from stoa.webhooks.api.validation import check_settings, not_allowed
 from stoa.webhooks.app_callbacks import ensure_secret
 from stoa.webhooks.http import address_guard
 
@@ -210,7 +210,8 @@ async def save_declaration(
     """Declare a subscription whose host was checked before the transaction."""
     async with by.db.transaction() as db:
         found = await _locked(db, app)
-        kept, faults = declaration_faults(body, found.scopes, webhook_allow=by.settings.webhook_allow)
+        faults: list[Fault] = []
+        kept = check_declaration(body, found.scopes, faults, webhook_allow=by.settings.webhook_allow)
         faults += [unreachable] if unreachable else []
         if faults:
             raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
@@ -281,16 +282,16 @@ async def _locked(db: Executor, app: str) -> App:
     return found
 
 
-def declaration_faults(
-    body: AppSubscription, scopes: Collection[str], *, webhook_allow: str | None
-) -> tuple[dict[str, str], list[Fault]]:
-    """The normalized filter, and every fault of a declaration of an app that requests these scopes.
+def check_declaration(
+    body: AppSubscription, scopes: Collection[str], faults: list[Fault], *, webhook_allow: str | None
+) -> dict[str, str]:
+    """Add every fault of a declaration of an app that requests these scopes, and return the normalized filter.
 
     Where it is unknown to which addresses the service sends, `webhook_allow` is None, and the URL is not checked.
     """
     members = {name: getattr(body, name) for name in AppSubscription.__struct_fields__}
     given = {name: value for name, value in members.items() if name != "url" or webhook_allow is not None}
-    kept, faults = settings_faults(NewWebhook(**members), given, digits=None, webhook_allow=webhook_allow or "")
+    kept = check_settings(NewWebhook(**members), given, faults, digits=None, webhook_allow=webhook_allow or "")
     requested = expanded(scopes)
     for index, pattern in enumerate(body.events):
         needed = [event.scope for event in selected_events([pattern], Event.subscribable())]
@@ -298,7 +299,7 @@ def declaration_faults(
             faults.append(
                 Fault(f"/events/{index}", "insufficient_scope", f"needs {needed[0]}, which the app does not request")
             )
-    return kept, faults
+    return kept
 
 
 async def _record(by: Operator, db: Executor, app: App, action: str, **detail: Any) -> None:

@@ -1,10 +1,9 @@
 """Checks the fields that a subscription watches for changes, against the documents of its events."""
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from stoa.events.outbox import Event
-from stoa.rest.problems import Fault
+from stoa.rest.problems import Fault, did_you_mean
 from stoa.webhooks.api.filters import has_path
 from stoa.webhooks.delivery.changes import VARIANTS
 
@@ -16,8 +15,7 @@ def check(fields: Sequence[str], events: Sequence[type[Event]], faults: list[Fau
         if field in fields[:index]:
             faults.append(Fault(at, "invalid_format", "occurs more than once"))
         elif not any(_has(event, field) for event in events):
-            close = difflib.get_close_matches(field, list(watchable(events)), n=1)
-            meta = {"did_you_mean": close[0]} if close else None
+            meta = did_you_mean(field, watchable(events), faults)
             detail = f'is not a field whose changes cause one of these events: "{field}"'
             faults.append(Fault(at, "unknown_field", detail, meta))
 

@@ -34,7 +34,7 @@ from stoa.webhooks.api.queries import Row
 from stoa.webhooks.api.samples import sample
 from stoa.webhooks.api.schemas import address
 from stoa.webhooks.api.subscriptions import found, host_of, locked_to_change, record, webhook_response
-from stoa.webhooks.api.validation import not_allowed, settings_faults
+from stoa.webhooks.api.validation import check_settings, not_allowed
 from stoa.webhooks.http import address_guard
 from stoa.webhooks.http.address_guard import same_receiver
 from stoa.webhooks.http.message import new_secret
@@ -253,7 +253,8 @@ def _checked(call: Call, body: NewWebhook, given: Collection[str], stored: Colle
     """The normalized filter; raises every fault at once."""
     allow = call.settings.webhook_allow
     digits = call.store.digits
-    kept, faults = settings_faults(body, given, digits=digits, webhook_allow=allow, stored_headers=stored)
+    faults: list[Fault] = []
+    kept = check_settings(body, given, faults, digits=digits, webhook_allow=allow, stored_headers=stored)
     if faults:
         raise ValidationFailed(f"{counted(len(faults), 'fault')} found.", faults=faults)
     return kept

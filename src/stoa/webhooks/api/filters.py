@@ -1,17 +1,15 @@
 """Checks the filter of a subscription, which has the grammar of list filters, against the documents of its events."""
 
-import difflib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, cast
 
-import msgspec
 from msgspec import inspect
 
 from stoa import money
 from stoa.rest.checks import parse_time
-from stoa.rest.problems import Fault, printable
+from stoa.rest.problems import Fault, did_you_mean, printable
 from stoa.webhooks.delivery.conditions import NUMBER, RANGES, parse_key, plural
 
 # A filter is compared with each event of the store: all its words together are bounded.
@@ -50,8 +48,7 @@ def checked(
         path, bracket = parsed
         found: set[Kind] = {kind for each in kinds for kind in _kinds(_type_info(each), path)}
         if not found:
-            close = difflib.get_close_matches(path[0], _names(kinds), n=1)
-            meta = {"did_you_mean": close[0]} if close else None
+            meta = did_you_mean(path[0], _names(kinds), faults)
             faults.append(Fault(at, "unknown_field", "is not a field of any of these events", meta))
             continue
         fault = _fault(found, bracket, text, digits)
@@ -72,7 +69,7 @@ def _text(value: Any) -> str:
 
 
 def _names(kinds: Sequence[type[Any]]) -> list[str]:
-    return list(dict.fromkeys(field.encode_name for kind in kinds for field in msgspec.structs.fields(kind)))
+    return list(dict.fromkeys(name for kind in kinds for name in kind.__struct_encode_fields__))
 
 
 def _kinds(info: inspect.Type, path: Sequence[str], *, money_: bool = False) -> Iterator[Kind]:

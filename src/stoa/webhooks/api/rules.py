@@ -1,12 +1,11 @@
 """Checks of a subscription: event patterns, scopes, headers and fields."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from stoa.access.rules import expanded
 from stoa.events.outbox import Event
 from stoa.rest.call import Caller
-from stoa.rest.problems import Fault, InsufficientScope, printable
+from stoa.rest.problems import Fault, InsufficientScope, did_you_mean, printable
 from stoa.webhooks.http.message import HIDDEN
 
 # Set by the service or by the connection.
@@ -36,9 +35,8 @@ def check_events(patterns: Sequence[str], known: Mapping[str, type[Event]], faul
     choices = valid_patterns(known)
     for index, pattern in enumerate(patterns):
         if pattern not in choices:
-            close = difflib.get_close_matches(pattern, choices, n=1)
             detail = f'is not a known event: "{printable(pattern)}"'
-            meta = {"did_you_mean": close[0]} if close else None
+            meta = did_you_mean(pattern, choices, faults)
             faults.append(Fault(f"/events/{index}", "unknown_event", detail, meta))
         elif pattern in patterns[:index]:
             faults.append(Fault(f"/events/{index}", "invalid_format", "occurs more than once"))
@@ -105,8 +103,7 @@ def check_fields(fields: Sequence[str], events: Iterable[type[Event]], faults: l
     known = list(dict.fromkeys(name for event in events for name in _fields_of(event)))
     for index, name in enumerate(fields):
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meta = {"did_you_mean": close[0]} if close else None
+            meta = did_you_mean(name, known, faults)
             faults.append(Fault(f"/fields/{index}", "unknown_field", "is not a field of any of these events", meta))
 
 

@@ -9,17 +9,17 @@ from stoa.webhooks.api.contract import NewWebhook
 from stoa.webhooks.http import address_guard
 
 
-def settings_faults(
+def check_settings(
     body: NewWebhook,
     given: Collection[str],
+    faults: list[Fault],
     *,
     digits: int | None,
     webhook_allow: str,
     stored_headers: Collection[str] = (),
-) -> tuple[dict[str, str], list[Fault]]:
-    """The normalized filter, and every fault. Only given URLs and filters are checked again; without digits, a filter is for
-    stores of all currencies."""
-    faults: list[Fault] = []
+) -> dict[str, str]:
+    """Add every fault to those of the document, and return the normalized filter. Only given URLs and filters are checked
+    again; without digits, a filter is for stores of all currencies."""
     known = Event.subscribable()
     rules.check_events(body.events, known, faults)
     wanted = rules.selected_events(body.events, known)
@@ -36,7 +36,7 @@ def settings_faults(
         why = address_guard.refuse_url(body.url, address_guard.Allowed.parse(webhook_allow))
         if why is not None:
             faults.append(not_allowed(why))
-    return kept, faults
+    return kept
 
 
 def not_allowed(why: str) -> Fault:
