@@ -7,13 +7,15 @@ import pytest
 
 from stoa.accounts import teams
 from stoa.accounts.contract import Team
-from stoa.accounts.ownership import give, take
-from stoa.accounts.refusals import LastOwner
+from stoa.accounts.ownership import give, register_app, take
+from stoa.accounts.refusals import LastOwner, TooManyApps
+from stoa.accounts.team_queries import LOCK_MEMBERS
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.operations.maintenance import maintain
-from tests.portal.installed_app import InstalledApp
+from tests.portal.installed_app import REASONS, InstalledApp
 from tests.support.people import PASSWORD, User, Visitor, create_user, new_email
+from tests.support.races import until_it_waits
 
 KINDS = pytest.mark.parametrize("kind", ["app", "store"])
 MIDDLE = {"app": "developer", "store": "manager"}
@@ -160,6 +162,63 @@ async def test_the_last_owner_stays(app: InstalledApp, maria: User, zeno: User, 
     outcomes = await asyncio.gather(*leaving, return_exceptions=True)
     assert [type(each) for each in outcomes if each is not None] == [LastOwner], "two owners leave at once"
     assert list((await roles(app, kind)).values()) == ["owner"]
+
+
+@KINDS
+@pytest.mark.parametrize("form", ["invite", "members/{}", "remove", "offer"])
+async def test_an_owner_who_is_removed_meanwhile_changes_nothing(
+    app: InstalledApp, application: Application, zeno: User, kind: str, form: str
+) -> None:
+    ada = await create_user(application, app.db)
+    await add(app, zeno, kind, "owner")
+    await add(app, ada, kind, "viewer")
+    before = await roles(app, kind)
+    team, member = team_of(app, kind), ada.account.id
+    await zeno.open(f"{url(app, kind)}/team")
+    fields = {"email": new_email(), "role": "owner", "member": member, "confirmed": "on"}
+    async with app.by.transaction() as by:
+        await teams.remove_member(by, team, zeno.account.id)
+        late = asyncio.create_task(zeno.submit(f"{url(app, kind)}/team/{form.format(member)}", fields))
+        await until_it_waits(late, app.db)
+    await late
+    del before[zeno.account.name]
+    assert await roles(app, kind) == before
+    assert await teams.invitations_to(app.db, team) == []
+    assert await teams.offer_of(app.db, team) is None
+
+
+@KINDS
+async def test_an_invitation_that_is_accepted_while_its_maker_is_removed_has_ended(
+    app: InstalledApp, application: Application, maria: User, zeno: User, kind: str
+) -> None:
+    team, ada = team_of(app, kind), await create_user(application, app.db)
+    await add(app, zeno, kind, "owner")
+    link = await invite(app, kind, ada.email, "viewer")
+    await ada.open(link)
+    async with app.by.transaction() as by:
+        await LOCK_MEMBERS[team.kind].all(by.db, team.id)
+        late = asyncio.create_task(ada.submit(f"{link}/accept"))
+        await until_it_waits(late, app.db)
+        await teams.remove_member(by, team, maria.account.id)
+    await late
+    assert ada.response.status_code == 404
+    assert list(await roles(app, kind)) == [zeno.account.name]
+
+
+async def test_an_account_does_not_own_more_apps_than_allowed_by_two_changes_at_once(
+    app: InstalledApp, zeno: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teams, "MAX_APPS", 1)
+    other = (await register_app(app.by, app.user.account.id, "Other", "", REASONS, new_email())).app_id
+    one, two, me = team_of(app, "app"), Team("app", other, "Other"), zeno.account.id
+    await add(app, zeno, "app", "viewer")
+    await give(app.by, zeno.email, role="viewer", app=str(other))
+    async with app.by.transaction() as by:
+        await teams.change_role(by, one, me, "owner")
+        late = asyncio.create_task(teams.change_role(app.by, two, me, "owner"))
+        await until_it_waits(late, app.db)
+    with pytest.raises(TooManyApps):
+        await late
 
 
 @KINDS

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from stoa.db.connection import Connection
 from stoa.db.pool import Database
@@ -18,6 +19,13 @@ async def until_somebody_waits(db: Database, count: int = 1) -> None:
     """Wait until this many sessions wait for a lock."""
     while len(await db.fetch(_WAITING_ANYWHERE if on_cluster() else WAITING)) < count:
         await asyncio.sleep(0.01)
+
+
+async def until_it_waits(task: asyncio.Task[Any], db: Database) -> None:
+    """Wait until the task waits for a lock, or has ended without one."""
+    waiting = asyncio.create_task(until_somebody_waits(db))
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
 
 
 class _RolledBack(Exception):

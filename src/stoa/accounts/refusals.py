@@ -90,6 +90,11 @@ class NotOwned(AccessRefused):
         super().__init__("the account has no access to it; nothing was changed")
 
 
+class NotAnOwner(AccessRefused):
+    def __init__(self) -> None:
+        super().__init__("only an owner can do this, and you are no longer one; nothing was changed")
+
+
 class InvalidRole(AccessRefused):
     def __init__(self, role: str, roles: tuple[str, ...]) -> None:
         super().__init__(f'"{role[:40]}" is not a role here; use one of: {", ".join(roles)}')

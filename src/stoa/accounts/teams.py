@@ -51,6 +51,7 @@ from stoa.accounts.refusals import (
     NoSuchInvitation,
     NoSuchMember,
     NoSuchOffer,
+    NotAnOwner,
     TooManyApps,
     TooManyMembers,
     TooManyStores,
@@ -75,6 +76,7 @@ from stoa.accounts.team_queries import (
     REVOKE_INVITATION,
     REVOKE_INVITATIONS_OF,
     USE_INVITATION,
+    LockedMember,
 )
 from stoa.accounts.verification import verified_by_mail
 from stoa.db.errors import PostgresError, violates
@@ -124,7 +126,7 @@ async def invite(
     """
     email, role = normalize_email(email), check_role(team.kind, role)
     async with by.db.transaction() as db:
-        locked = await LOCK_MEMBERS[team.kind].all(db, team.id)
+        locked = await _lock_for_owner(by, db, team)
         if any(member.email == email for member in await members_of(db, team)):
             raise AlreadyMember
         mailed = await MAILED_INVITATION.maybe(db, *_ids(team), email, role, QUIET_MINUTES) if by_email else None
@@ -143,6 +145,7 @@ async def invite(
 
 async def revoke_invitation(by: Operator, team: Team, invitation_id: int) -> None:
     async with by.db.transaction() as db:
+        await _lock_for_owner(by, db, team)
         if not await _end(db, await REVOKE_INVITATION.all(db, *_ids(team), invitation_id)):
             raise NoSuchInvitation
         await _record(by, db, team, "team.invitation_revoked", f"invitation:{invitation_id}")
@@ -196,8 +199,12 @@ async def decline_invitation(by: Operator, token: str) -> InvitationToTeam:
 async def _use_invitation(by: Operator, db: Executor, token: str) -> tuple[InvitationToTeam, list[int]]:
     """Use up an invitation; returns it with the email that carried it, or 0."""
     invitation = await FIND_INVITATION.maybe(db, keyed_hashes(by.key, token))
-    mails = await USE_INVITATION.all(db, invitation.id) if invitation else []
-    if invitation is None or not await _end(db, mails):
+    if invitation is None:
+        raise LinkExpired
+    # The team first, as every change of it: the removal of the person who invited may be ending the invitation.
+    await LOCK_MEMBERS[_team(invitation).kind].all(db, invitation.team_id)
+    mails = await USE_INVITATION.all(db, invitation.id)
+    if not await _end(db, mails):
         raise LinkExpired
     return invitation, mails
 
@@ -226,6 +233,7 @@ async def change_role(by: Operator, team: Team, account_id: int, role: str) -> N
     """Give a member another role; the last owner keeps theirs."""
     role = check_role(team.kind, role)
     async with by.db.transaction() as db:
+        await _lock_for_owner(by, db, team)
         before = await _lock_member(db, team, account_id)
         if before == role:
             return
@@ -241,12 +249,23 @@ async def change_role(by: Operator, team: Team, account_id: int, role: str) -> N
 async def remove_member(by: Operator, team: Team, account_id: int, *, left: bool = False) -> None:
     """End a membership, and the invitations that the member made; the last owner cannot leave."""
     async with by.db.transaction() as db:
+        if not left:
+            await _lock_for_owner(by, db, team)
         role = await _lock_member(db, team, account_id)
         await end_promises(db, *_ids(team), account_id)
         await (REMOVE_APP_ROLE if team.kind == "app" else REMOVE_STORE_ROLE).run(db, account_id, team.id)
         if role == "owner":
             await _check_owner_remains(db, team)
         await _record(by, db, team, "team.left" if left else "team.removed", f"account:{account_id}", role=role)
+
+
+async def _lock_for_owner(by: Operator, db: Executor, team: Team) -> list[LockedMember]:
+    """Lock the team, and refuse a person who stopped being an owner since the request began."""
+    locked = await LOCK_MEMBERS[team.kind].all(db, team.id)
+    me = by.account_id  # None for an operator of the service
+    if me is not None and not any(each.account_id == me and each.role == "owner" for each in locked):
+        raise NotAnOwner
+    return locked
 
 
 async def _lock_member(db: Executor, team: Team, account_id: int) -> str:
@@ -269,6 +288,7 @@ async def _check_owner_remains(db: Executor, team: Team) -> None:
 async def offer_ownership(by: Operator, team: Team, from_account: int, to_account: int) -> None:
     """Offer the ownership to another member, in place of an earlier offer; nothing changes until they confirm."""
     async with by.db.transaction() as db:
+        await _lock_for_owner(by, db, team)
         role = await _lock_member(db, team, to_account)
         if role == "owner":
             raise AlreadyMember
@@ -279,6 +299,7 @@ async def offer_ownership(by: Operator, team: Team, from_account: int, to_accoun
 
 async def withdraw_offer(by: Operator, team: Team) -> None:
     async with by.db.transaction() as db:
+        await _lock_for_owner(by, db, team)
         if not await DELETE_OFFER.run(db, *_ids(team)):
             raise NoSuchOffer
         await _record(by, db, team, "team.ownership_withdrawn", f"{team.kind}:{team.id}")
@@ -295,7 +316,6 @@ async def decline_ownership(by: Operator, team: Team, account_id: int) -> None:
 async def accept_ownership(by: Operator, team: Team, account_id: int) -> None:
     """Make the receiver of an offer an owner, and the member who made it a developer or manager."""
     async with by.db.transaction() as db:
-        await LOCK_ACCOUNT.one(db, account_id)
         await _lock_member(db, team, account_id)
         offer = await LOCK_OFFER.maybe(db, *_ids(team), account_id)
         if offer is None or await _lock_member(db, team, offer.from_account) != "owner":
@@ -311,7 +331,8 @@ async def accept_ownership(by: Operator, team: Team, account_id: int) -> None:
 
 
 async def _check_limits(db: Executor, team: Team, account_id: int) -> None:
-    """Refuse an ownership beyond the number of apps and stores that one account can have."""
+    """Refuse an ownership beyond the number of apps and stores that one account can have, also of two at the same time."""
+    await LOCK_ACCOUNT.one(db, account_id)
     if team.kind == "app":
         if await COUNT_APPS.one(db, account_id) > MAX_APPS:
             raise TooManyApps(MAX_APPS)
