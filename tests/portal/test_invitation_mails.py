@@ -9,6 +9,7 @@ from stoa.access import audit
 from stoa.accounts import registration, teams
 from stoa.accounts.contract import Team
 from stoa.accounts.invitation_mail import KINDS, MAX_A_DAY
+from stoa.accounts.refusals import TooManyInvitations
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.mail.contract import Content, Recipient
@@ -183,6 +184,20 @@ async def test_an_operator_sees_and_revokes_pending_invitations(
     assert {each.subject for each in entries} == {f"invitation:{action[1].split('/')[-2]}"}
     assert entries[0].actor == f"account:{user.account.id}"
     assert entries[0].position == before.position + 1, "a stale page writes nothing"
+    await user.client.aclose()
+
+
+async def test_teams_that_invite_an_address_at_once_send_it_no_more_than_a_day_allows(
+    service: Application, db: Database
+) -> None:
+    user, email = await create_user(service, db), new_email()
+    apps = [await install_app(user, db) for _ in range(MAX_A_DAY + 1)]
+    invitations = (
+        teams.invite(app.by, Team("app", app.app_id, "Walker"), email, "viewer", by_email=True) for app in apps
+    )
+    outcomes = await asyncio.gather(*invitations, return_exceptions=True)
+    assert [type(each) for each in outcomes if isinstance(each, Exception)] == [TooManyInvitations]
+    assert len(await mails_to(db, email)) == MAX_A_DAY
     await user.client.aclose()
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.access.operator import Operator
 from stoa.accounts.contract import Team
-from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, NEXT_INVITATION_AT
+from stoa.accounts.queries import ACCOUNT_BY_EMAIL, GET_ACCOUNT, LOCK_TEXT, NEXT_INVITATION_AT
 from stoa.accounts.refusals import TooManyInvitations
 from stoa.db.query import Executor
 from stoa.mail.contract import Content, Recipient
@@ -35,6 +35,7 @@ async def carry(by: Operator, db: Executor, email: str, content: Content, *, by_
     """
     if not by_email or not by.settings.smtp_url:
         return Carried(secrets.token_urlsafe(32), None)
+    await LOCK_TEXT.one(db, email)  # of several teams at once, the later ones see the emails of the first
     until = await NEXT_INVITATION_AT.maybe(db, email, list(KINDS), MAX_A_DAY)
     if until is not None:
         raise TooManyInvitations(MAX_A_DAY, until)
