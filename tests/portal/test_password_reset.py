@@ -1,5 +1,7 @@
 """Self-service password reset: from the sign-in page through a real email to a new password."""
 
+import asyncio
+
 import pyotp
 import pytest
 
@@ -8,12 +10,13 @@ from stoa.access.authentication import MOST_AT_ONE_ADDRESS
 from stoa.accounts import two_factor
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.accounts.registration import create_reset_link, disable_account, enable_account
-from stoa.accounts.reset_requests import answer_reset_requests
+from stoa.accounts.reset_requests import answer_reset_requests, send_reset
 from stoa.app import Application
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from tests.portal.mail_service import run_courier
 from tests.support.people import PASSWORD, User, Visitor, as_operator, browser, create_user, new_email
+from tests.support.races import until_it_waits
 from tests.support.smtp import MailboxServer
 
 NEW_PASSWORD = "another stroll through the stoa"
@@ -309,3 +312,17 @@ async def test_a_disabled_person_gets_the_reason_by_email(
     assert enabled.message["Subject"] == "Your account is enabled again"
     for browsing in (operator, user):
         await browsing.client.aclose()
+
+
+async def test_a_request_and_an_operator_at_the_same_time_send_one_link(service: Application, db: Database) -> None:
+    user = await create_user(service, db)
+    by = as_operator(db, service.settings)
+    await ask(service, user.email)
+    async with by.transaction() as first:
+        await send_reset(first, user.account)
+        second = asyncio.create_task(answer_reset_requests(by))
+        await until_it_waits(second, db)
+    await second
+    mails = "SELECT count(*) FROM mails WHERE account_id = $1 AND kind = 'password_reset'"
+    assert (await db.fetch(mails, user.account.id))[0][0] == 1
+    await user.client.aclose()

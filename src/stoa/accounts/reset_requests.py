@@ -66,6 +66,7 @@ async def answer_reset_requests(by: Operator) -> None:
 
 
 async def _answer(by: Operator, db: Executor, email: str) -> None:
+    await LOCK_TEXT.one(db, email)  # of two processes at once, the second sees the email of the first
     account = await ACCOUNT_BY_EMAIL.maybe(db, email)
     if account is None or account.status != "active" or await MAILED_RECENTLY.one(db, account.id, PASSWORD):
         return
