@@ -28,8 +28,9 @@ from stoa.inventory.queries import Move, move_stock
 from stoa.products.bodies import NewProduct
 from stoa.products.collection_changes import Details, create_collection
 from stoa.products.collections import Match
+from stoa.products.input_rows import Booking
 from stoa.products.rules import new_product
-from stoa.products.save import Booking, save
+from stoa.products.save import save
 from stoa.rest.body import convert, parse
 from stoa.rest.call import Store
 from stoa.store_data.definitions import define, read_definitions

@@ -17,6 +17,7 @@ from stoa.inventory.queries import Move
 from stoa.products.bodies import NewProduct, VariantFields
 from stoa.products.csv_columns import COLUMNS
 from stoa.products.documents import changes_between
+from stoa.products.input_rows import Booking, Prepared
 from stoa.products.located_rows import (
     change_by_located_row,
     location_faults,
@@ -26,7 +27,7 @@ from stoa.products.located_rows import (
 )
 from stoa.products.rows import Keys, change_by_row, pointing_into, product_from_row, skus_in, variants_in
 from stoa.products.rules import refuse
-from stoa.products.save import Booking, Prepared, load, prepare, save_prepared, settle_collections
+from stoa.products.save import load, prepare, save_prepared, settle_collections
 from stoa.products.working_copy import Level, ProductCopy, VariantCopy
 from stoa.products.workspace import ProductWorkspace
 from stoa.rest.body import check_field_scopes
