@@ -13,7 +13,7 @@ from stoa.openapi_examples import collected
 from stoa.orders.contract import TRANSITIONS
 from stoa.products.examples import NEW_SHIRT, SMALL
 from stoa.reference import page
-from stoa.reference.document import Operation
+from stoa.reference.openapi_types import Operation
 from stoa.reference.samples import declared_example, sample_path
 from stoa.rest.endpoint import Endpoint, NoContent
 from stoa.webhooks.api import example_responses

@@ -15,8 +15,9 @@ from stoa.api import ENDPOINTS, EVENTS
 from stoa.description import openapi
 from stoa.guides.library import changelog, guides
 from stoa.reference import page
-from stoa.reference.document import Event, Operation
+from stoa.reference.document import Event
 from stoa.reference.markdown import texts
+from stoa.reference.openapi_types import Operation
 from stoa.rest.openapi.envelopes import SPARSE
 from stoa.rest.problems import Refusal
 from stoa.webhooks.api.schemas import schema

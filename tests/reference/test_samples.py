@@ -10,7 +10,7 @@ import pytest
 from tools.sdk.samples.writing import LANGUAGES
 
 from stoa.reference import page
-from stoa.reference.document import Operation
+from stoa.reference.openapi_types import Operation
 from stoa.reference.samples import sample_body, sample_path
 from tests.generated.node import NODE
 

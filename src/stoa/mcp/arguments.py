@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 
 from stoa.mcp.tools import Tool
-from stoa.reference.document import Schema
+from stoa.reference.openapi_types import Schema
 from stoa.rest.problems import did_you_mean
 
 MOST_FAULTS = 10

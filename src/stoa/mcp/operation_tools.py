@@ -6,7 +6,8 @@ from functools import cache
 
 from stoa.mcp.schemas import inlined
 from stoa.mcp.tools import DEFAULT_LIMIT, HEADERS, JSON, Place, Tool, document, parameter_place, parameter_schema
-from stoa.reference.document import Operation, Parameter, Schema, usual_body
+from stoa.reference.document import usual_body
+from stoa.reference.openapi_types import Operation, Parameter, Schema
 
 # `cursor` and `limit` do the same, and a model should not have to choose.
 _LEFT_OUT = frozenset({"page", "per_page", "dry_run"})

@@ -2,7 +2,8 @@
 
 from typing import Any, cast
 
-from stoa.reference.document import Document, Schema, reference
+from stoa.reference.document import Document, reference
+from stoa.reference.openapi_types import Schema
 
 _DROPPED = frozenset({"title", "examples", "example", "pattern", "style", "explode", "discriminator", "deprecated"})
 _WIDTHS = frozenset({"int32", "int64"})

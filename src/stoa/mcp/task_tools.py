@@ -7,7 +7,8 @@ from stoa.mcp.schemas import brief, inlined
 from stoa.mcp.task import Preset, Shape, Task
 from stoa.mcp.tasks import TASKS
 from stoa.mcp.tools import DEFAULT_LIMIT, JSON, Place, Tool, document, parameter_place, parameter_schema
-from stoa.reference.document import Operation, Schema, usual_body
+from stoa.reference.document import usual_body
+from stoa.reference.openapi_types import Operation, Schema
 
 _ALWAYS = ("limit", "cursor", "fields")
 _PAGE_META = {

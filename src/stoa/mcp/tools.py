@@ -10,7 +10,8 @@ import msgspec
 
 from stoa.description import openapi
 from stoa.mcp.schemas import inlined
-from stoa.reference.document import Document, Operation, Parameter, Schema, read
+from stoa.reference.document import Document, read
+from stoa.reference.openapi_types import Operation, Parameter, Schema
 
 DEFAULT_LIMIT = 20
 # Arguments that are headers of the API. A conditional read and a preference are of no use to a model.

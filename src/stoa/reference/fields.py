@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from stoa.reference.document import Document, Parameter, Schema
+from stoa.reference.document import Document
+from stoa.reference.openapi_types import Parameter, Schema
 from stoa.reference.schema_text import (
     Constraints,
     Word,

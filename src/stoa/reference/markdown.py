@@ -6,8 +6,9 @@ from functools import partial
 
 from stoa.guides.library import Guide
 from stoa.guides.rendering import served_address
-from stoa.reference.document import Document, Event, Group, Operation
+from stoa.reference.document import Document, Event, Group
 from stoa.reference.fields import Row, parameter_groups, schema_rows
+from stoa.reference.openapi_types import Operation
 from stoa.reference.operation import OperationView, SchemaView, operation_view, schema_views
 from stoa.reference.samples import pretty
 from stoa.reference.schema_text import Words

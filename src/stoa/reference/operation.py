@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoa.reference.document import Document, Group, Operation, reference, usual_body
+from stoa.reference.document import Document, Group, reference, usual_body
 from stoa.reference.fields import ParameterGroup, Row, parameter_groups, schema_rows
+from stoa.reference.openapi_types import Operation
 from stoa.reference.samples import sample_body, sample_response
 from stoa.reference.schema_text import Words, kind
 from stoa.rest.openapi.envelopes import SPARSE

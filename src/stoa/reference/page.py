@@ -9,9 +9,10 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from stoa.guides.library import Guide, changelog, guides
-from stoa.reference.document import EVENTS_ADDRESS, Document, Event, Group, Operation, read
+from stoa.reference.document import EVENTS_ADDRESS, Document, Event, Group, read
 from stoa.reference.fields import parameter_groups, schema_rows
 from stoa.reference.guide import rendered_guide
+from stoa.reference.openapi_types import Operation
 from stoa.reference.operation import operation_view, schema_views
 from stoa.reference.rendering import render
 from stoa.reference.samples import CONTINUED, pretty, sample_path

@@ -6,7 +6,8 @@ The requests can be sent one after another: each names what an earlier one creat
 import json
 from typing import Any
 
-from stoa.reference.document import Document, Group, Operation, Parameter
+from stoa.reference.document import Document, Group
+from stoa.reference.openapi_types import Operation, Parameter
 from stoa.reference.samples import sample_body, sample_response
 
 _FORMAT = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"

@@ -3,7 +3,8 @@
 import json
 from typing import Any, cast
 
-from stoa.reference.document import Document, Media, Operation, Schema
+from stoa.reference.document import Document
+from stoa.reference.openapi_types import Media, Operation, Schema
 from stoa.reference.schema_text import alternatives, items_of
 
 _WIDTH = 58

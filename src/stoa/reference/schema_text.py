@@ -5,7 +5,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from stoa.reference.document import Document, Schema, reference
+from stoa.reference.document import Document, reference
+from stoa.reference.openapi_types import Schema
 
 RULE = "x-rule"
 _HUGE = 10**15  # a bound of this size only means that the value fits into 64 bits

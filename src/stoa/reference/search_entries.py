@@ -7,7 +7,8 @@ import msgspec
 
 from stoa.guides.library import Guide
 from stoa.guides.rendering import Section, sections
-from stoa.reference.document import EVENTS_ADDRESS, Document, Group, Operation, Parameter, Schema
+from stoa.reference.document import EVENTS_ADDRESS, Document, Group
+from stoa.reference.openapi_types import Operation, Parameter, Schema
 from stoa.reference.schema_text import description
 from stoa.reference.search import Entry
 from stoa.reference.search_words import TOPICS

@@ -9,7 +9,8 @@ import msgspec
 
 from stoa.guides.library import guides
 from stoa.guides.samples import key_of
-from stoa.reference.document import Body, Document, Operation, read
+from stoa.reference.document import Document, read
+from stoa.reference.openapi_types import Body, Operation
 from tools.sdk.samples.request import Request
 from tools.sdk.samples.writing import LANGUAGES
 from tools.sdk.surface import operations

@@ -3,7 +3,8 @@
 import json
 from dataclasses import dataclass
 
-from stoa.reference.document import Document, Operation
+from stoa.reference.document import Document
+from stoa.reference.openapi_types import Operation
 from stoa.reference.samples import sample_body, sample_path
 from tools.sdk import surface
 
