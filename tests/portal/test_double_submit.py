@@ -9,8 +9,7 @@ import pytest
 
 from stoa.app import Application
 from stoa.db.pool import Database
-from stoa.portal.kit.dispatch import SIGN_IN
-from stoa.portal.kit.pages import Audience
+from stoa.portal.kit.pages import SIGN_IN, Audience
 from stoa.portal.site_map import FORMS
 from tests.portal.path_params import path_params_for
 from tests.portal.shown_forms import shown_form

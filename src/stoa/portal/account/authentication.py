@@ -18,9 +18,9 @@ from stoa.accounts.refusals import (
     WrongCode,
     WrongCredentials,
 )
-from stoa.portal.kit.dispatch import SIGN_IN, TWO_FACTOR, not_found, sentence
-from stoa.portal.kit.forms import EMAIL_MESSAGE, Email, FormError, text
-from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View, return_path
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import EMAIL_MESSAGE, Email, FormError, sentence, text
+from stoa.portal.kit.pages import ROOT, SIGN_IN, TWO_FACTOR, Audience, Pages, Redirect, View, return_path
 from stoa.portal.kit.visit import MAX_URL_LENGTH, Visit
 
 pages = Pages()

@@ -10,9 +10,9 @@ from stoa.accounts.contract import InvitationToTeam
 from stoa.accounts.devices import remember_device
 from stoa.accounts.refusals import EmailTaken, LinkExpired, WeakPassword
 from stoa.portal.account.authentication import NewPassword, PersonName
-from stoa.portal.kit.dispatch import SIGN_IN, not_found, sentence
-from stoa.portal.kit.forms import FormError
-from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import FormError, sentence
+from stoa.portal.kit.pages import ROOT, SIGN_IN, Audience, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 
 pages = Pages()

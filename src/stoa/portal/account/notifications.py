@@ -6,7 +6,7 @@ import msgspec
 
 from stoa.notifications import queries
 from stoa.notifications.contract import KINDS
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View, return_path
 from stoa.portal.kit.visit import Visit

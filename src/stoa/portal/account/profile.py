@@ -16,9 +16,9 @@ from stoa.accounts.refusals import TwoFactorOn, WeakPassword, WrongCode, WrongPa
 from stoa.notifications.contract import KINDS, Kind, Preference
 from stoa.notifications.queries import PREFERENCES, SET_PREFERENCES
 from stoa.portal.account.authentication import Code, NewPassword, Password, PersonName
-from stoa.portal.kit.dispatch import SIGN_IN, not_found, sentence
-from stoa.portal.kit.forms import FormError, text
-from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import FormError, sentence, text
+from stoa.portal.kit.pages import ROOT, SIGN_IN, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 
 pages = Pages()

@@ -10,8 +10,7 @@ from stoa.accounts import teams
 from stoa.accounts.contract import ROLES, Right, Team
 from stoa.accounts.rate_limit import limit_rate
 from stoa.accounts.refusals import AlreadyMember, InvalidEmail, InvalidRole, TooManyInvitations
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, text
+from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, sentence, text
 from stoa.portal.kit.links import invitation_made
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit

@@ -14,8 +14,7 @@ from stoa.app_file.push import push, registered, tag_of
 from stoa.app_file.reading import read_file, with_lines
 from stoa.app_file.writing import write_file
 from stoa.portal.apps.apps import APPS
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import RELOAD, FormError, text
+from stoa.portal.kit.forms import RELOAD, FormError, sentence, text
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.rest.problems import Fault, ValidationFailed, counted

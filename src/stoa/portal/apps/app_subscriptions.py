@@ -9,8 +9,8 @@ from stoa.access.rules import expanded
 from stoa.accounts.contract import Right
 from stoa.portal.apps.apps import APPS
 from stoa.portal.apps.subscriptions import FIELDS, SubscriptionForm, event_groups
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import ConfirmedForm, FormError, sentence
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit

@@ -18,8 +18,7 @@ from stoa.accounts.rules import is_web_url
 from stoa.db.errors import PostgresError, violates
 from stoa.demo.development_stores import create_development_store
 from stoa.portal.apps.snippets import Snippets
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import FormError, OnceForm, text
+from stoa.portal.kit.forms import FormError, OnceForm, sentence, text
 from stoa.portal.kit.list_view import PAGE_SIZE, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit

@@ -13,8 +13,7 @@ from stoa.access.operator_queries import INSTALLATIONS_OF_APP
 from stoa.access.public_keys import MOST_CHARACTERS, InvalidKey
 from stoa.accounts import ownership
 from stoa.portal.apps.apps import APPS, example_store, secret_page
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, text
+from stoa.portal.kit.forms import ConfirmedForm, FormError, sentence, text
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 

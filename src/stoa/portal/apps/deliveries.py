@@ -14,7 +14,7 @@ from stoa.portal.apps.impersonation import WRITE, ImpersonatedCall, webhook_call
 from stoa.portal.apps.queries import ORDER_BY_NUMBER, ORDER_NUMBERS
 from stoa.portal.apps.subscription_detail import found_row, subscription
 from stoa.portal.apps.subscriptions import event_groups
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.list_view import PAGE_SIZE, moment
 from stoa.portal.kit.pages import Pages, Redirect, View

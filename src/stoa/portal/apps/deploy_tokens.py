@@ -10,8 +10,7 @@ from stoa.access.deploy_tokens import DeployTokenTaken, NoSuchDeployToken, TooMa
 from stoa.access.operator import find_app
 from stoa.portal.apps.apps import APPS
 from stoa.portal.kit.audit_log import ACCOUNT, names_of
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import FormError, text
+from stoa.portal.kit.forms import FormError, sentence, text
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 

@@ -12,8 +12,7 @@ from stoa.db.fan_out import FanOut, in_order
 from stoa.portal.apps.apps import APPS
 from stoa.portal.apps.signing_secrets import SigningRotationForm, secret_mark
 from stoa.portal.apps.subscriptions import localhost_allowed
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import FormError, text
+from stoa.portal.kit.forms import FormError, sentence, text
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.webhooks import app_callbacks

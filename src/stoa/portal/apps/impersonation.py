@@ -13,7 +13,7 @@ from stoa.customers.events import CustomerErased
 from stoa.db.fan_out import FanOut, in_order
 from stoa.db.pool import Database
 from stoa.db.query import Query
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.refusals import refusals_as_faults
 from stoa.portal.kit.visit import Visit

@@ -23,7 +23,7 @@ from stoa.portal.apps.subscriptions import (
 )
 from stoa.portal.kit import charts
 from stoa.portal.kit.charts import Chart, Series
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import ConfirmedForm, FormError, text
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.refusals import refusals_as_faults

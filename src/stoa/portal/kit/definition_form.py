@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from stoa.access.contract import AccessRefused
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import FormError, text
+from stoa.portal.kit.forms import FormError, sentence, text
 from stoa.rest.metadata_types import RESOURCES, TYPES, Definition
 from stoa.store_data.definitions import InvalidDefinition, read_definition
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -13,24 +12,23 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from stoa.access.addresses import is_handle
 from stoa.access.contract import AccessRefused, TooManyAttempts
 from stoa.accounts.announcements import current_announcements
-from stoa.accounts.contract import Right
-from stoa.accounts.ownership import owned_app, owned_store
+from stoa.accounts.ownership import owned_store
 from stoa.accounts.passwords import PasswordQueueFull
 from stoa.accounts.sessions import find_session
-from stoa.db.errors import RETRYABLE, StoreElsewhere, Unavailable, cause, sqlstate
+from stoa.db.errors import Unavailable, cause
 from stoa.db.fan_out import Everywhere
 from stoa.db.pool import Database
 from stoa.db.shards import Shards
 from stoa.ids import new_id
 from stoa.notifications.queries import UNREAD
-from stoa.operations.telemetry import fault
 from stoa.portal.kit import results
+from stoa.portal.kit.admission import check_audience, check_open, check_right, find_owned
 from stoa.portal.kit.assets import PATH as ASSETS
 from stoa.portal.kit.assets import serve_asset
 from stoa.portal.kit.csrf import is_form_token, is_same_origin
+from stoa.portal.kit.error_pages import PageError, failure, not_found
 from stoa.portal.kit.forms import (
     GUEST_BYTES,
     MAX_BYTES,
@@ -41,24 +39,19 @@ from stoa.portal.kit.forms import (
     decode,
     read_form,
     redisplayed,
+    sentence,
 )
 from stoa.portal.kit.multipart import is_multipart, read_multipart
 from stoa.portal.kit.notices import LIFETIME_S, Notice, pack_notice, unpack_notice
-from stoa.portal.kit.pages import ROOT, Audience, Form, Page, PageResponse, Redirect, View
+from stoa.portal.kit.pages import ROOT, Form, Page, PageResponse, Redirect, View
 from stoa.portal.kit.rendering import Renderer
 from stoa.portal.kit.results import Result
 from stoa.portal.kit.visit import Visit
-from stoa.rest.headers import accepts_gzip, method_label
+from stoa.rest.headers import accepts_gzip
 from stoa.rest.problems import RateLimited, ServiceUnavailable
-from stoa.rest.uploads import RETRY_S, UploadFile, UploadSpace, is_full_disk
+from stoa.rest.uploads import RETRY_S, UploadFile, UploadSpace
 from stoa.settings import Settings, secret_key
 
-SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
-_NOT_ALLOWED = {
-    Right.CHANGE: ("View only", "Your role allows you to look, but not to change anything. Ask an owner."),
-    Right.OWN: ("Owners only", "Only an owner can do this. Nothing was changed."),
-}
-_MAX_ID = 2**63
 _CATCH_UP_S = 1.0  # how long a page waits for what a form changed
 _MIN_GZIP_BYTES = 1_000
 _YEAR_S = 365 * 24 * 60 * 60
@@ -76,22 +69,6 @@ _SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
-
-
-class PageError(Exception):
-    """A request that ends with an error page, such as 403, 404 or 500."""
-
-    def __init__(self, status: int, title: str, message: str, *, retry_in_s: int = 0) -> None:
-        super().__init__(title)
-        self.status = status
-        self.title = title
-        self.message = message
-        self.retry_in_s = retry_in_s
-
-
-def not_found() -> PageError:
-    """The same page whether something does not exist or belongs to another account."""
-    return PageError(404, "Page not found", "This page does not exist, or you do not have access to it.")
 
 
 class PageHandler:
@@ -139,17 +116,8 @@ class PageHandler:
             target = form if request.method == "POST" else page or (form.page if form else None)
             try:
                 result = await self._handle(visit, target)
-            except PageError as error:
-                result = _error_view(error)
-            except StoreElsewhere:
-                message = "This store is in a shard, or is being moved. Nothing was changed. If this page stays, ask an operator."
-                result = _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
-            except Unavailable as error:
-                structlog.get_logger().error("the database is unavailable", request_id=visit.request_id, **cause(error))
-                message = "The service cannot reach its database. Try again in a moment."
-                result = _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
             except Exception as error:  # noqa: BLE001 - every failure gets an error page
-                result = self._failure(visit, error)
+                result = failure(visit, error)
             finally:
                 if visit.upload is not None:
                     visit.upload.file.close()
@@ -157,7 +125,7 @@ class PageHandler:
             try:
                 return self._response(visit, result, shown)
             except Exception as error:  # noqa: BLE001 - rendering can fail too
-                return self._response(visit, self._failure(visit, error), shown)
+                return self._response(visit, failure(visit, error), shown)
 
         return respond
 
@@ -173,15 +141,14 @@ class PageHandler:
             if visit.request.scope["path"] == f"{ROOT}/":
                 return Redirect(ROOT)
             raise not_found()
-        redirect = _check_audience(visit, target)
+        redirect = check_audience(visit, target)
         if redirect is not None:
             return redirect
         if isinstance(target, Form) and target.upload:
             await self._find_owned(visit, target)  # before a large body is received
         values = await self._read_form(visit, target) if isinstance(target, Form) else {}
         await self._find_owned(visit, target)
-        if not visit.may(target.right):
-            raise PageError(403, *_NOT_ALLOWED[target.right])
+        check_right(visit, target)
         if isinstance(target, Page):
             return await self._open(visit, target)
         return await self._submit(visit, target, values)
@@ -219,26 +186,11 @@ class PageHandler:
         return values
 
     async def _find_owned(self, visit: Visit, target: Page | Form) -> None:
-        """Look up the app and the store in the path together with the account's role, before any handler runs."""
-        params = visit.request.path_params
-        for value in params.values():
-            if (isinstance(value, int) and not 0 < value < _MAX_ID) or not str(value).isprintable():
-                raise not_found()
-        if "app_id" in params:
-            app = await owned_app(self._db, visit.me.account_id, params["app_id"])
-            if app is None:
-                raise not_found()
-            visit.app = app
-        if "handle" in params:
-            valid = is_handle(params["handle"])
-            store = await owned_store(self._db, visit.me.account_id, params["handle"]) if valid else None
-            if store is None:
-                raise not_found()
-            visit.store = store
-            if isinstance(target, Page) or target.in_shard:
-                await self._open_shard(
-                    visit, follows_form=isinstance(target, Form) or bool(visit.cookies.read("notice"))
-                )
+        """Look up the app and the store in the path, and the shard of the store for what is shown from it."""
+        await find_owned(visit, self._db)
+        if isinstance(target, Page) or target.in_shard:
+            follows_form = isinstance(target, Form) or bool(visit.cookies.read("notice"))
+            await self._open_shard(visit, follows_form=follows_form)
 
     async def _open_shard(self, visit: Visit, *, follows_form: bool) -> None:
         """Serve the pages of a store from its shard, which has its figures. After a form, they show what the form changed."""
@@ -256,7 +208,7 @@ class PageHandler:
         """Process the form, or show it again with every fault next to its field; a script gets only the faults."""
         retry_in_s, stale = 0, frozenset[str]()
         try:
-            _check_open(visit, form)
+            check_open(visit, form)
             fields = decode(form.fields, values)
             has_fields = bool(msgspec.structs.fields(form.fields))
             result = await (form.handler(visit, fields) if has_fields else form.handler(visit))
@@ -352,71 +304,3 @@ class PageHandler:
         if redirect.device is not None:
             visit.cookies.write(response, "device", redirect.device, seconds=_YEAR_S)
         return response
-
-    def _failure(self, visit: Visit, error: Exception) -> View:
-        """Return the page for an unexpected error; what can be retried says so, everything else is logged."""
-        if is_full_disk(error):
-            message = "The service has no room for files at the moment. Try again later."
-            return _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=RETRY_S))
-        if sqlstate(error) in RETRYABLE:
-            message = "Somebody else changed the same data at the same time. Go back and try again."
-            return _error_view(PageError(503, "Temporarily unavailable", message, retry_in_s=1))
-        structlog.get_logger().error(
-            "request",
-            request_id=visit.request_id,
-            method=method_label(visit.request.method),
-            status=500,
-            code="internal_error",
-            **fault(error),
-        )
-        return _error_view(PageError(500, "Something went wrong", "This is an error on our side. It was logged."))
-
-
-def _check_open(visit: Visit, form: Form) -> None:
-    """Refuse a form that changes a suspended or closed store, as the API does."""
-    changes = "{handle}" in form.path and form.right is Right.CHANGE and not form.while_closed
-    if changes and visit.store.status != "active":
-        raise FormError({"": f"This store is {visit.store.status}. Nothing was changed."})
-
-
-def _check_audience(visit: Visit, target: Page | Form) -> Redirect | None:
-    """Return where to send a visitor who is not in the target's audience; None if they are."""
-    account = visit.account
-    signed_in = account is not None and account.stage == "signed in"
-    two_factor_pending = account is not None and not signed_in
-    match target.audience:
-        case Audience.ANYONE:
-            return None
-        case Audience.GUEST:
-            return Redirect(ROOT) if signed_in else None
-        case Audience.TWO_FACTOR_PENDING:
-            return None if two_factor_pending else Redirect(ROOT if signed_in else SIGN_IN)
-        case Audience.OPERATOR if account is not None and signed_in and not account.operator:
-            raise not_found()
-        case _ if signed_in:
-            return None
-        case _:
-            page = TWO_FACTOR if two_factor_pending else SIGN_IN
-            query = visit.request.scope["query_string"].decode("latin-1")
-            if isinstance(target, Form):
-                # The script of the page fills in the form again after the sign-in.
-                message = "Your session has ended. Sign in to continue. Nothing was changed."
-                url = _with_query(target.page.url(visit.request.path_params), query)
-                return Redirect(f"{page}?next={quote(url)}&ended=1", message, "warn")
-            url = visit.request.scope["path"]
-            return Redirect(page if url == ROOT else f"{page}?next={quote(_with_query(url, query))}")
-
-
-def _with_query(url: str, query: str) -> str:
-    return f"{url}?{query}" if query else url
-
-
-def _error_view(error: PageError) -> View:
-    context = {"title": error.title, "message": error.message, "status": error.status}
-    return View("error.html", {**context, "retry_in_s": error.retry_in_s}, error.status)
-
-
-def sentence(error: AccessRefused) -> str:
-    """Return the message of a refusal with a capital letter and a full stop."""
-    message = str(error)
-    return f"{message[:1].upper()}{message[1:]}."

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
+from stoa.access.contract import AccessRefused
 from stoa.names import fault_in
 from stoa.rest.body import read_body
 from stoa.rest.problems import Refusal
@@ -53,6 +54,12 @@ def outdated_form() -> FormError:
     Its page repeats what was sent, so a second submit would undo the other change, which the page does not show.
     """
     return FormError({"": _OUTDATED}, status=409, stale={""})
+
+
+def sentence(error: AccessRefused) -> str:
+    """The message of a refusal as a fault: with a capital letter and a full stop."""
+    message = str(error)
+    return f"{message[:1].upper()}{message[1:]}."
 
 
 class SubmittedForm(msgspec.Struct):

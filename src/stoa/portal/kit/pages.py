@@ -12,6 +12,7 @@ from stoa.accounts.contract import Right
 from stoa.portal.kit.visit import Visit
 
 ROOT = "/portal"
+SIGN_IN, TWO_FACTOR = f"{ROOT}/sign-in", f"{ROOT}/two-factor"
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable["PageResponse"]])
 _OF_TEAM = re.compile(r"{(app_id:int|handle)}")
 _PATH_PARAM = re.compile(r"{(\w+)(?::\w+)?}")

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from stoa.inventory.contract import StaleQuantity
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError, outdated_form
 from stoa.rest.problems import Fault, NotFound, Refusal, VersionConflict
 

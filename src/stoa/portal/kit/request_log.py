@@ -9,7 +9,7 @@ import msgspec
 
 from stoa.api import ENDPOINTS
 from stoa.db.query import Executor
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.list_view import PAGE_SIZE, before, moment
 from stoa.portal.kit.visit import Visit
 from stoa.reference.document import Group

@@ -7,8 +7,7 @@ import msgspec
 
 from stoa.accounts import announcements
 from stoa.accounts.announcements import InvalidLink, InvalidPeriod
-from stoa.portal.kit.dispatch import sentence
-from stoa.portal.kit.forms import FormError, text
+from stoa.portal.kit.forms import FormError, sentence, text
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 

@@ -15,8 +15,8 @@ from stoa.accounts.ownership import owned_apps, owned_stores
 from stoa.accounts.queries import GET_ACCOUNT
 from stoa.accounts.refusals import EmailTaken, InvalidEmail, NoSuchInvitation, TooManyInvitations
 from stoa.db.query import Query
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, text
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import ConfirmedForm, Email, FormError, sentence, text
 from stoa.portal.kit.links import invitation_made
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View

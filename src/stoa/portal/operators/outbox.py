@@ -9,7 +9,7 @@ from stoa.ids import new_id
 from stoa.mail import queries
 from stoa.mail.contract import STATUSES, Content, Mail, Recipient
 from stoa.mail.outbox import post
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import text
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import ROOT, Audience, Pages, Redirect, View

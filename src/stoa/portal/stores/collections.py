@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from stoa.access.contract import AccessRefused
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, outdated_form, text
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import ConfirmedForm, FormError, outdated_form, sentence, text
 from stoa.portal.kit.list_view import list_view
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit

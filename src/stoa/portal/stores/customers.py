@@ -13,7 +13,7 @@ from stoa.customers.rows import change_by_row
 from stoa.customers.save import load, save_or_refuse
 from stoa.db.query import Executor
 from stoa.events.outbox import Cause
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError, OnceForm, text
 from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View

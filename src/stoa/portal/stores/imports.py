@@ -9,7 +9,7 @@ from stoa.accounts.queries import GET_ACCOUNT
 from stoa.imports import reports
 from stoa.imports.jobs import header_of, options_of, shown_import, wrote_nothing
 from stoa.imports.queries import GET, HAS_PARTS, Job
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError
 from stoa.portal.kit.list_view import PAGE_SIZE, before
 from stoa.portal.kit.pages import Pages, View

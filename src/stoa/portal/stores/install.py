@@ -13,7 +13,7 @@ from stoa.access.operator import find_app
 from stoa.access.rules import ordered
 from stoa.accounts import install_requests, ownership
 from stoa.accounts.contract import RIGHTS, OwnedStore, Right
-from stoa.portal.kit.dispatch import PageError
+from stoa.portal.kit.error_pages import PageError
 from stoa.portal.kit.forms import FormError, text
 from stoa.portal.kit.pages import Pages, Redirect, View
 from stoa.portal.kit.visit import Visit

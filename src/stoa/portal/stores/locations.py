@@ -17,8 +17,8 @@ from stoa.inventory.locations import (
     deactivate_location,
     update_location,
 )
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import FormError, text
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import FormError, sentence, text
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 

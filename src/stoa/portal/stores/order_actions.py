@@ -14,7 +14,7 @@ from stoa.orders.endpoints import update_order
 from stoa.orders.line_items import LineChanges
 from stoa.orders.lines import update_order_product
 from stoa.orders.status import update_order_status
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.forms import FormError, OnceForm
 from stoa.portal.kit.list_view import paginate
 from stoa.portal.kit.pages import ROOT, PageResponse, Redirect, View

@@ -12,7 +12,7 @@ from stoa.inventory.queries import LOCATIONS
 from stoa.orders import queries
 from stoa.orders.contract import Order
 from stoa.orders.lists import COMMENTS, DUPLICATES, ORDERS, Comment, Duplicate
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.list_view import NEWEST, ListSource, ListView, list_view, paginate
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit

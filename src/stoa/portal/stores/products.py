@@ -8,7 +8,7 @@ from starlette.responses import StreamingResponse
 from stoa.db.query import Executor
 from stoa.inventory import queries as inventory
 from stoa.inventory.contract import LEDGER, LedgerEntry, LocationLevel
-from stoa.portal.kit.dispatch import not_found
+from stoa.portal.kit.error_pages import not_found
 from stoa.portal.kit.list_view import NEWEST, ListSource, list_view, paginate
 from stoa.portal.kit.pages import Pages, View
 from stoa.portal.kit.visit import Visit

@@ -11,8 +11,8 @@ from stoa.access.operator import find_store
 from stoa.access.stores import update_store
 from stoa.accounts.contract import Right
 from stoa.demo.development_stores import delete_development_store, reset_development_store
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, text
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import ConfirmedForm, FormError, sentence, text
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
 from stoa.portal.stores.stores import LOCALE_MESSAGE, STORES, TIMEZONE_MESSAGE

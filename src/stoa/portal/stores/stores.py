@@ -21,8 +21,8 @@ from stoa.accounts.contract import Listing
 from stoa.accounts.refusals import NoSuchRequest
 from stoa.demo.development_stores import create_development_store
 from stoa.money import CURRENCIES
-from stoa.portal.kit.dispatch import not_found, sentence
-from stoa.portal.kit.forms import ConfirmedForm, FormError, OnceForm, text
+from stoa.portal.kit.error_pages import not_found
+from stoa.portal.kit.forms import ConfirmedForm, FormError, OnceForm, sentence, text
 from stoa.portal.kit.list_view import PAGE_SIZE, paginate
 from stoa.portal.kit.pages import ROOT, Pages, Redirect, View
 from stoa.portal.kit.visit import Visit
