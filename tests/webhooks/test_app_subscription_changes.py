@@ -1,15 +1,19 @@
 """What an app developer expects of app subscriptions when stores uninstall, reinstall, change scopes, or refuse events."""
 
+import asyncio
+
+import pytest
 from aiohttp import web
 
-from stoa.access.apps import change_app
-from stoa.access.contract import NewSecret
+from stoa.access.apps import change_app, delete_app
+from stoa.access.contract import AppDeleted, NewSecret
 from stoa.access.grants import install, uninstall
 from stoa.access.operator import Operator
 from stoa.db.pool import Database
 from stoa.settings import Settings
 from stoa.webhooks.app_subscription_rollout import apply_app_subscriptions
 from stoa.webhooks.app_subscriptions import declare, declared_by, remove
+from tests.support.races import until_it_waits
 from tests.support.receivers import Received, Receiver, answering
 from tests.support.shops import Shop, open_shop
 from tests.webhooks.test_app_subscriptions import SCOPES, app, at, by, copies, declaration, receiver
@@ -45,6 +49,18 @@ async def test_a_declaration_that_is_removed_meanwhile_does_not_come_back(
     assert await copies(db, app) == []
     await apply_app_subscriptions(db)
     assert (await copies(db, app), await declared_by(db, app.app_id)) == ([], [])
+
+
+async def test_an_app_that_is_deleted_meanwhile_declares_nothing(
+    app: NewSecret, by: Operator, receiver: Receiver, db: Database
+) -> None:
+    async with by.transaction() as first:
+        await delete_app(first, app.client_id)
+        late = asyncio.create_task(declare(by, app.client_id, at(receiver)))
+        await until_it_waits(late, db)
+    with pytest.raises(AppDeleted):
+        await late
+    assert await declared_by(db, app.app_id) == []
 
 
 async def test_what_waits_at_an_uninstall_is_not_sent_and_not_sent_after_a_reinstall(

@@ -1,9 +1,9 @@
 """The public keys of an app: added, listed and removed; each change is one transaction that includes its audit entry."""
 
 from stoa.access.audit import SERVICE
-from stoa.access.contract import AccessRefused, App, AppDeleted, AppKey
-from stoa.access.operator import Operator, find_app
-from stoa.access.operator_queries import ADD_KEY, LIST_KEYS, LOCK_APP, REMOVE_KEY
+from stoa.access.contract import AccessRefused, App, AppKey
+from stoa.access.operator import Operator, lock_app, lock_live_app
+from stoa.access.operator_queries import ADD_KEY, LIST_KEYS, REMOVE_KEY
 from stoa.access.public_keys import read_key
 
 MOST_KEYS = 5
@@ -35,10 +35,7 @@ async def add_key(by: Operator, app: str, jwk: str) -> AppKey:
     """Let an app authenticate with the private key that belongs to this public key, from now on."""
     key = read_key(jwk)
     async with by.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
-        if found.status == "deleted":
-            raise AppDeleted
+        found = await lock_live_app(db, app)
         present = {each.kid: each for each in await LIST_KEYS.all(db, found.id)}
         if key.kid in present:
             if present[key.kid].jwk != key.jwk:
@@ -54,8 +51,7 @@ async def add_key(by: Operator, app: str, jwk: str) -> AppKey:
 async def remove_key(by: Operator, app: str, kid: str) -> None:
     """Accept no further assertions of this key. Tokens that were issued with it stay valid until they expire."""
     async with by.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         if not await REMOVE_KEY.run(db, found.id, kid):
             raise NoSuchKey(kid)
         await by.record(db, SERVICE, "app.key_removed", f"app:{found.id}", kid=kid)

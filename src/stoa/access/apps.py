@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from stoa.access.app_changes import tell_shards
 from stoa.access.audit import SERVICE, changed_values
-from stoa.access.contract import App, AppDeleted, AppSecret, InvalidGrace, NewSecret, RotationActive
+from stoa.access.contract import App, AppSecret, InvalidGrace, NewSecret, RotationActive
 from stoa.access.credentials import hint, keyed_hash, new_client_id, new_client_secret
 from stoa.access.grants import uninstall
-from stoa.access.operator import Operator, check_name, find_app, known_scopes
+from stoa.access.operator import Operator, check_name, find_app, known_scopes, lock_app, lock_live_app
 from stoa.access.operator_queries import (
     ADD_SECRET,
     CHANGE_APP,
@@ -23,7 +23,6 @@ from stoa.access.operator_queries import (
     INSTALLED_HERE,
     LIST_APPS,
     LIVE_SECRETS,
-    LOCK_APP,
     REVOKE_TOKENS_OF_APP,
     SET_APP_STATUS,
 )
@@ -58,10 +57,7 @@ async def rotate_secret(by: Operator, app: str, *, grace_hours: int = 24, force:
         raise InvalidGrace
     secret = new_client_secret()
     async with by.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
-        if found.status == "deleted":
-            raise AppDeleted
+        found = await lock_live_app(db, app)
         if grace_hours and not force and await ENDING_SECRETS.one(db, found.id):
             raise RotationActive
         await DROP_ENDING_SECRETS.run(db, found.id)
@@ -80,8 +76,7 @@ async def list_secrets(by: Operator, app: App) -> list[AppSecret]:
 async def end_old_secrets(by: Operator, app: str) -> int:
     """End the rotated-out secrets that are still in their grace period; returns how many."""
     async with by.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         ended = await ENDING_SECRETS.one(db, found.id)
         if ended:
             await DROP_ENDING_SECRETS.run(db, found.id)
@@ -94,8 +89,7 @@ async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -
     check_name(name)
     wanted = known_scopes(scopes)
     async with by.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
+        found = await lock_app(db, app)
         if await CHANGE_APP.run(db, found.id, name, wanted):
             values = {"name": (found.name, name), "scopes": (found.scopes, wanted)}
             await by.record(db, SERVICE, "app.changed", f"app:{found.id}", **changed_values(values))
@@ -105,8 +99,7 @@ async def change_app(by: Operator, app: str, name: str, scopes: Sequence[str]) -
 async def delete_app(by: Operator, app: str) -> App:
     """Uninstall an app from every store and end its secrets and tokens, permanently; its name stays for the logs."""
     async with by.transaction() as joined, joined.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         absent = await ABSENT.all(db)
         for handle in await INSTALLED_HERE.all(db, found.id, absent):
             await uninstall(joined, app, handle)

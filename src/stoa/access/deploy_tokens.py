@@ -5,10 +5,9 @@ from datetime import datetime
 import msgspec
 
 from stoa.access.audit import SERVICE
-from stoa.access.contract import AccessRefused, App, AppDeleted, InvalidName
+from stoa.access.contract import AccessRefused, App, InvalidName
 from stoa.access.credentials import hint, is_deploy_token, keyed_hash, keyed_hashes, new_deploy_token
-from stoa.access.operator import Operator, find_app
-from stoa.access.operator_queries import LOCK_APP
+from stoa.access.operator import Operator, lock_app, lock_live_app
 from stoa.db.query import Command, Executor, Query
 
 MOST_TOKENS, MOST_DAYS = 10, 730
@@ -112,10 +111,7 @@ async def create_deploy_token(
         raise InvalidLifetime
     token = new_deploy_token()
     async with by.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
-        if found.status == "deleted":
-            raise AppDeleted
+        found = await lock_live_app(db, app)
         await DROP_EXPIRED.run(db, found.id)
         names = await NAMES.all(db, found.id)
         if name in names:  # also if a form is submitted twice
@@ -131,8 +127,7 @@ async def create_deploy_token(
 async def revoke_deploy_token(by: Operator, app: str, token_id: int) -> None:
     """Refuse a deploy token from now on."""
     async with by.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         name = await REMOVE.maybe(db, found.id, token_id)
         if name is None:
             raise NoSuchDeployToken(token_id)

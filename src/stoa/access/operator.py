@@ -9,6 +9,7 @@ from stoa.access import audit
 from stoa.access.contract import (
     SCOPES,
     App,
+    AppDeleted,
     InvalidName,
     MisleadingName,
     NoSuchApp,
@@ -17,7 +18,7 @@ from stoa.access.contract import (
     StoreRow,
     UnknownScope,
 )
-from stoa.access.operator_queries import GET_APP, GET_STORE, TRY_ENTER
+from stoa.access.operator_queries import GET_APP, GET_STORE, LOCK_APP, TRY_ENTER
 from stoa.access.rules import ordered
 from stoa.db.connection import Connection
 from stoa.db.fan_out import Everywhere
@@ -175,6 +176,20 @@ async def find_app(db: Executor, app: str) -> App:
     found = await GET_APP.maybe(db, app, number if number < _LARGEST_ID else 0)
     if found is None:
         raise NoSuchApp(app)
+    return found
+
+
+async def lock_app(db: Executor, app: str) -> App:
+    """An app, locked until the transaction ends, as it is once it is locked."""
+    await LOCK_APP.one(db, (await find_app(db, app)).id)
+    return await find_app(db, app)
+
+
+async def lock_live_app(db: Executor, app: str) -> App:
+    """The same; refuses an app that is deleted."""
+    found = await lock_app(db, app)
+    if found.status == "deleted":
+        raise AppDeleted
     return found
 
 

@@ -7,9 +7,9 @@ import msgspec
 
 from stoa.access import app_keys
 from stoa.access.audit import SERVICE
-from stoa.access.contract import App, AppDeleted
-from stoa.access.operator import Operator, find_app
-from stoa.access.operator_queries import LIST_KEYS, LOCK_APP
+from stoa.access.contract import App
+from stoa.access.operator import Operator, find_app, lock_live_app
+from stoa.access.operator_queries import LIST_KEYS
 from stoa.accounts import ownership
 from stoa.accounts.queries import MAY_CHANGE
 from stoa.app_file.contract import AppFile, AppFileChanged, Change, ConfirmationRequired, Pushed
@@ -79,10 +79,7 @@ async def push(
     await _check_metadata(by, app, file)
     stores, asking = await _concerned_stores(by, app, file, account_id)
     async with by.transaction() as joined, joined.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
-        if found.status == "deleted":
-            raise AppDeleted
+        found = await lock_live_app(db, app)
         _check_owner(file, found)
         before = await registered(db, found)
         if seen and seen != tag_of(before):

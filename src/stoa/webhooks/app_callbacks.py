@@ -16,10 +16,9 @@ from stoa.access.addresses import is_host
 from stoa.access.app_changes import tell_shards
 from stoa.access.apps import LONGEST_GRACE_HOURS
 from stoa.access.audit import SERVICE
-from stoa.access.contract import AccessRefused, AppDeleted, InvalidGrace
+from stoa.access.contract import AccessRefused, InvalidGrace
 from stoa.access.encryption import Cipher
-from stoa.access.operator import Operator, find_app
-from stoa.access.operator_queries import LOCK_APP
+from stoa.access.operator import Operator, lock_app, lock_live_app
 from stoa.db.query import Command, Executor, Query
 from stoa.db.shards import ABSENT
 from stoa.settings import secret_key
@@ -154,10 +153,7 @@ async def save_callbacks(by: Operator, app: str, *, endpoint_url: str | None, re
     kept = list(dict.fromkeys(return_urls))
     check_return_urls(kept)
     async with by.db.transaction() as db:
-        await LOCK_APP.one(db, (await find_app(db, app)).id)
-        found = await find_app(db, app)
-        if found.status == "deleted":
-            raise AppDeleted
+        found = await lock_live_app(db, app)
         before = await GET.maybe(db, found.id)
         if before is not None and (before.endpoint_url, before.return_urls) == (endpoint_url, kept):
             return await callbacks_of(db, found.id)
@@ -198,8 +194,7 @@ async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24
         raise InvalidGrace
     secret = new_secret()
     async with by.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         before = await GET.maybe(db, found.id)
         if before is None:
             raise NoSigningSecret
@@ -216,8 +211,7 @@ async def rotate_signing_secret(by: Operator, app: str, *, grace_hours: int = 24
 async def resume_endpoint(by: Operator, app: str) -> None:
     """Send again on the stores on which the endpoint was disabled, beginning with what waits there."""
     async with by.db.transaction() as db:
-        found = await find_app(db, app)
-        await LOCK_APP.one(db, found.id)
+        found = await lock_app(db, app)
         await COPY_TO_STORES.run(db, found.id, _RESUMED, await ABSENT.all(db))
         await RESUME_LANES.one(db, found.id)
         await tell_shards(by, db, found.id, resumed=True)

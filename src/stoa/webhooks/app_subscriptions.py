@@ -13,9 +13,8 @@ from msgspec import Meta
 
 from stoa.access.app_changes import tell_shards
 from stoa.access.audit import SERVICE
-from stoa.access.contract import AccessRefused, App, AppDeleted
-from stoa.access.operator import Operator, find_app
-from stoa.access.operator_queries import LOCK_APP
+from stoa.access.contract import AccessRefused, App
+from stoa.access.operator import Operator, lock_live_app
 from stoa.access.rules import expanded
 from stoa.db.fan_out import FanOut, figures
 from stoa.db.query import Command, Executor, Query
@@ -209,7 +208,8 @@ async def save_declaration(
 ) -> tuple[Declared, str | None]:
     """Declare a subscription whose host was checked before the transaction."""
     async with by.db.transaction() as db:
-        found = await _locked(db, app)
+        # So that an installation either sees this change, or is seen by the background duty.
+        found = await lock_live_app(db, app)
         faults: list[Fault] = []
         kept = check_declaration(body, found.scopes, faults, webhook_allow=by.settings.webhook_allow)
         faults += [unreachable] if unreachable else []
@@ -254,7 +254,7 @@ async def resume(by: Operator, app: str, name: str) -> Declared:
 
 async def _restart(by: Operator, app: str, name: str, statement: Query[int], action: str) -> Declared:
     async with by.db.transaction() as db:
-        found = await _locked(db, app)
+        found = await lock_live_app(db, app)
         declared_id = await statement.maybe(db, found.id, name)
         if declared_id is None:
             raise NoSuchDeclaration(name)
@@ -271,15 +271,6 @@ async def set_on_store(by: Operator, store_id: int, app_id: int, webhook_id: int
             return
         await (PAUSE_LANE if paused else RESUME_LANE).one(db, store_id, webhook_id)
         await by.record(db, store_id, "webhook.changed", f"webhook:{webhook_id}", fields=["status"], status=status)
-
-
-async def _locked(db: Executor, app: str) -> App:
-    """The app, locked so that an installation either is seen by the background duty or sees this change."""
-    found = await find_app(db, app)
-    await LOCK_APP.one(db, found.id)
-    if found.status == "deleted":
-        raise AppDeleted
-    return found
 
 
 def check_declaration(
