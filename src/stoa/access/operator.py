@@ -101,6 +101,11 @@ class Operator:
         kind, _, number = self.actor.partition(":")
         return int(number) if kind == "account" else None
 
+    @property
+    def moment(self) -> datetime | None:
+        """The time of its entries in the audit log; None: now."""
+        return None
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator["Operator"]:
         """The same operator in one transaction, so that several operations are atomic."""
@@ -135,6 +140,7 @@ class Operator:
             subject=subject,
             detail=detail,
             request_id=self.request_id,
+            moment=self.moment,
         )
 
     async def record_global(self, db: Executor, store_id: int, action: str, subject: str, **detail: Any) -> None:

@@ -5,13 +5,10 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from stoa.access import audit
 from stoa.access.operator import Joined, Operator
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
-from stoa.db.service_facts import note_key
 from stoa.settings import Settings
 
 _SERVER = "the clock of the server"
@@ -84,22 +81,13 @@ class PastOperator(Operator):
         super().__init__(db, settings, actor=actor, request_id=request_id)
         self.past = past
 
+    @property
+    def moment(self) -> datetime:
+        return self.past.now
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Operator]:
         async with self.db.transaction() as connection:
             yield PastOperator(
                 Joined(connection), self.settings, actor=self.actor, request_id=self.request_id, past=self.past
             )
-
-    async def record(self, db: Executor, store_id: int | None, action: str, subject: str, **detail: Any) -> int:
-        await note_key(db, self.key)
-        return await audit.record(
-            db,
-            store_id,
-            action,
-            actor=self.actor,
-            subject=subject,
-            detail=detail,
-            request_id=self.request_id,
-            moment=self.past.now,
-        )
