@@ -266,6 +266,14 @@ async def test_a_command_on_an_empty_database_says_to_migrate_it(
     assert "has no schema of Stoa yet: run `stoa migrate`" in f"{done.exception} {done.stderr}"
 
 
+@pytest.mark.parametrize("command", ["backup", "erasures export", "export products --store {} -o"])
+async def test_a_file_that_cannot_be_written_is_named(stoa: Run, shop: Shop, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "missing" / "file.csv"
+    refused = await stoa(*command.format(shop.store.handle).split(), str(file))
+    assert refused.exit_code == 1
+    assert f"error: {file} cannot be written: No such file or directory" in refused.stderr
+
+
 async def test_tables_contain_no_python_or_json_notation(stoa: Run, shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "goods.csv").write_text("external_id,name,price\nerp-3,Tray,much\n")
     person = f"reader-{shop.app_id}@example.com"

@@ -1,20 +1,20 @@
 """The commands to take, restore and rehearse a backup."""
 
 import asyncio
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
 
 from stoa.access.console import WRONG_USAGE, Console, Refused, print_one, print_rows, progress
 from stoa.access.options import json_option
+from stoa.access.output_files import new_file
 from stoa.backup import invariants
 from stoa.backup.archive import BackupRefused, Manifest
 from stoa.backup.erasure_commands import COMMANDS as ERASURE_COMMANDS
@@ -182,7 +182,7 @@ def _back_up_all(console: Console, folder: Path, *, as_json: bool) -> None:
         files = {DIRECTORY_NAME: directory, **urls}
         try:
             done = _with_progress(lambda: _save_all(settings, folder, files), "Saving", quiet=as_json)
-        except (BackupRefused, Unavailable) as refusal:
+        except (BackupRefused, Refused, Unavailable) as refusal:
             raise Refused(f"{refusal}; {folder} is not complete") from refusal
         for url in files.values():
             asyncio.run(_note(url))
@@ -199,27 +199,9 @@ async def _save_all(settings: Settings, folder: Path, urls: Mapping[str, str]) -
     done: dict[str, Manifest] = {}
     async with snapshots(list(urls.values())) as taken:
         for name, snapshot in zip(urls, taken, strict=True):
-            with _new_file(folder / f"{name}.backup") as handle:
+            with new_file(folder / f"{name}.backup") as handle:
                 done[name] = await save_snapshot(snapshot, settings, handle)
     return done
-
-
-@contextmanager
-def _new_file(file: Path) -> Generator[IO[bytes]]:
-    """A file that gets its name once it is complete and synced to disk."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    except OSError as error:
-        raise BackupRefused(f"{file} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(new, "wb") as handle:
-            yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _save(settings: Settings, file: Path | None, *, quiet: bool, url: str = "") -> Manifest:
@@ -228,7 +210,7 @@ def _save(settings: Settings, file: Path | None, *, quiet: bool, url: str = "") 
         if file is None:
             done = asyncio.run(save(source, settings, sys.stdout.buffer))
         else:
-            with _new_file(file) as handle:
+            with new_file(file) as handle:
                 done = _with_progress(lambda: save(source, settings, handle), "Saving", quiet=quiet)
         asyncio.run(_note(source))
         return done

@@ -1,6 +1,5 @@
 """The commands that keep the list of erased customers, and that erase them again after a restore."""
 
-import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 from stoa.access.console import Console, Refused, print_one
 from stoa.access.operator import Operator
 from stoa.access.options import json_option
+from stoa.access.output_files import new_file
 from stoa.backup.archive import BackupRefused
 from stoa.backup.erasures import BEGINNING, ErasureList, Replayed, collect, from_bytes, repeat, replay, to_bytes
 
@@ -73,12 +73,8 @@ def export(console: Console, file: Path, since: datetime | None, *, overwrite: b
     if str(file) == "-":
         sys.stdout.buffer.write(to_bytes(found))
         return
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as handle:
+    with new_file(file) as handle:
         handle.write(to_bytes(found))
-        handle.flush()
-        os.fsync(handle.fileno())
-    partial.replace(file)
     print_one(Exported(str(file), len(found.stores), found.count), as_json=as_json)
 
 

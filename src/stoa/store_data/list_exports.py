@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -17,6 +16,7 @@ import msgspec
 from stoa.access.console import Console, Refused, print_one, progress
 from stoa.access.operator import Operator, find_store
 from stoa.access.options import json_option
+from stoa.access.output_files import new_file
 from stoa.access.queries import STORE_BY_ID
 from stoa.customers.endpoints import routes as customers
 from stoa.db.errors import Unavailable
@@ -132,28 +132,17 @@ def export_list(
 
 @contextmanager
 def _opened(file: Path | None) -> Generator[BinaryIO]:
-    """The output. A file gets its name when it is complete and synced to disk; it may contain personal data."""
+    """The output; compressed, if the name of the file ends in .gz."""
     if file is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        new = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    except OSError as error:
-        raise Refused(f"{file} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(new, "wb") as raw:
-            if file.suffix.lower() == ".gz":
-                with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6) as packed:
-                    yield cast("BinaryIO", packed)
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+    with new_file(file) as raw:
+        if file.suffix.lower() == ".gz":
+            with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6) as packed:
+                yield cast("BinaryIO", packed)
+        else:
+            yield raw
 
 
 async def _export(
