@@ -3,20 +3,23 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 from tests.support.databases import migrated_database, sibling
 from tests.support.fleet import Fleet, copied_database
+from tests.support.sharded import eventually
 
 from stoa.access.apps import create_app
+from stoa.access.contract import NoShardForStores
 from stoa.access.operator import Operator
 from stoa.access.stores import create_store
-from stoa.db.connection import connect
-from stoa.shards import membership, subscriptions
+from stoa.db.connection import Connection, connect
+from stoa.shards import global_tables, membership, moving, subscriptions
 from stoa.shards.global_tables import PUBLICATION
 from stoa.shards.membership import plan_to_add, statuses
-from stoa.shards.registry import ShardRefused, address, session, shards_of
-from stoa.shards.tables import global_tables
+from stoa.shards.registry import Shard, ShardRefused, address, session, shards_of
+from stoa.shards.tables import global_tables as tables_of
 
 pytestmark = pytest.mark.timeout(300)
 NORTH = f"north_{os.getpid()}"
@@ -61,7 +64,7 @@ async def test_a_shard_has_the_rows_of_global_tables(fleet: Fleet, by: Operator)
             own = "subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
             assert (await db.fetch(f"SELECT subsynccommit FROM pg_subscription WHERE {own}"))[0][0] == "on"
             published = set(await subscriptions.PUBLISHED.all(by.db, PUBLICATION))
-            assert published == set(await global_tables(db))
+            assert published == set(await tables_of(db))
             assert {"stores", "apps", "accounts", "tokens", "shards"} <= published
             assert not {"products", "audit_heads", "service_facts"} & published
             rows = await db.fetch("SELECT count(*) FROM audit_entries WHERE store_id = $1", store.id)
@@ -122,6 +125,63 @@ async def test_a_shard_with_stores_is_not_removed(fleet: Fleet, by: Operator) ->
     await fleet.move(shop, "east")
     with pytest.raises(ShardRefused, match="stores; run `stoa shard drain east` first"):
         await membership.remove(by, "east")
+
+
+async def _waits_or_ends(by: Operator, task: asyncio.Task[None]) -> bool:
+    [[waiting]] = await by.db.fetch("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    return bool(waiting) or task.done()
+
+
+async def test_a_removal_waits_for_a_store_that_is_being_created(by: Operator, empty: str) -> None:
+    await membership.add(by, empty, "north")
+    async with by.transaction() as joined:
+        await create_store(joined, f"late-{os.getpid()}", "Late", "EUR", shard="north")
+        removal = asyncio.create_task(membership.remove(by, "north"))
+        await eventually(partial(_waits_or_ends, by, removal))
+    with pytest.raises(ShardRefused, match="north has 1 stores"):
+        await removal
+    await _empty_and_remove(by)
+
+
+async def _empty_and_remove(by: Operator) -> None:
+    """Remove the shard with the stores of a test, which have no rows."""
+    await by.db.execute("UPDATE stores SET shard = '' WHERE shard = 'north'")
+    await by.db.execute("DELETE FROM shard_outbox")
+    await membership.remove(by, "north")
+
+
+@pytest.mark.parametrize("what", ["store", "move", "undo"])
+async def test_a_shard_takes_no_store_while_it_is_removed(
+    fleet: Fleet, by: Operator, empty: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    await membership.add(by, empty, "north")
+    other = await create_store(by, f"other-{what}-{os.getpid()}", "Other", "EUR")
+    ask = fleet.ask_for(other.handle, "east")
+    stopped: list[str] = []
+    ask.target = Shard("north", empty)
+
+    async def try_to_bring(directory: Connection, name: str) -> None:
+        stopped.append(name)
+        if what == "store":
+            with pytest.raises(NoShardForStores):
+                await create_store(by, f"while-{os.getpid()}", "While", "EUR", shard="north")
+        elif what == "move":
+            with pytest.raises(ShardRefused, match="north is being drained or removed"):
+                await moving.move(ask)
+        else:
+            with pytest.raises(ShardRefused, match="another command is adding or removing a shard"):
+                await membership.take_stores_again(by, "north")
+        raise ConnectionAbortedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(global_tables, "stop", try_to_bring)
+        with pytest.raises(ConnectionAbortedError):
+            await membership.remove(by, "north")
+    assert stopped == ["north"]
+    with pytest.raises(ShardRefused, match="run `stoa shard remove north` again"):
+        await membership.take_stores_again(by, "north")
+    await membership.remove(by, "north")
+    assert "north" not in [shard.name for shard in await shards_of(by.db, by.key)]
 
 
 @pytest.mark.parametrize("name", ["", "East", "directory", "9", "a" * 32, "a;b", "a_b"])

@@ -70,7 +70,7 @@ class Fleet:
 
     @asynccontextmanager
     async def operator(self) -> AsyncGenerator[Operator]:
-        db = Database(self.directory.url, size=2, statement_timeout_ms=60_000, name=FENCING)
+        db = Database(self.directory.url, size=3, statement_timeout_ms=60_000, lock_timeout_ms=60_000, name=FENCING)
         try:
             yield operator_of(db, self.settings)
         finally:

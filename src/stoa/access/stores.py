@@ -39,7 +39,7 @@ from stoa.access.operator_queries import (
 from stoa.db.errors import PostgresError, Unavailable, cause, violates
 from stoa.db.query import Executor
 from stoa.db.shard_outbox import ReceiveForStore, receive_at_once
-from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS
+from stoa.db.shards import DIRECTORY, DIRECTORY_NAME, SHARDS, Shard, takes_stores
 from stoa.money import CURRENCIES
 from stoa.settings import Settings
 
@@ -82,6 +82,8 @@ async def create_store(
     details = {"currency": currency, "hosts": custom_hosts, "prices_include_tax": prices_include_tax}
     try:
         async with by.db.transaction() as db:
+            if not await takes_stores(db, shard):
+                raise _not_active(shard, await SHARDS.all(db))
             values = (handle, name, currency, prices_include_tax, timezone, locale, shard)
             store_id = await CREATE_STORE.one(db, *values)
             await ADD_HOSTS.run(db, store_id, custom_hosts)
@@ -131,12 +133,11 @@ async def choose_shard(by: Operator, named: str | None = None) -> Choice:
     """The shard that an operator names; or of all that take stores and are up to date, the one with the fewest. Of several, not
     the directory, which has other work, too."""
     shards = await SHARDS.all(by.db)
-    known = {DIRECTORY: "active", **{each.name: each.state for each in shards}}
-    active = [name for name, state in known.items() if state == "active"]
+    active = _active(shards)
     if named is not None:
         name = DIRECTORY if named == DIRECTORY_NAME else named
         if name not in active:
-            raise NoShardForStores(named, [each or DIRECTORY_NAME for each in active])
+            raise _not_active(named, shards)
         return Choice(name, "as you asked" if shards else "")
     if not shards or by.shards is None:
         return Choice(DIRECTORY)
@@ -148,6 +149,14 @@ async def choose_shard(by: Operator, named: str | None = None) -> Choice:
             return Choice(name, f"it has the fewest stores ({counts.get(name, 0)}){rest}")
         rest = " of those that are up to date"
     raise AssertionError("unreachable: the directory is up to date")
+
+
+def _active(shards: Sequence[Shard]) -> list[str]:
+    return [DIRECTORY, *(each.name for each in shards if each.state == "active")]
+
+
+def _not_active(named: str, shards: Sequence[Shard]) -> NoShardForStores:
+    return NoShardForStores(named, [each or DIRECTORY_NAME for each in _active(shards)])
 
 
 async def update_store(

@@ -17,7 +17,7 @@ import structlog
 
 from stoa.db.errors import Unavailable, cause
 from stoa.db.pool import Database
-from stoa.db.query import Query
+from stoa.db.query import Executor, Query
 
 T = TypeVar("T")
 DIRECTORY = ""  # the name of the directory's own database, as `stores.shard` has it
@@ -43,6 +43,9 @@ class Beat(msgspec.Struct):
 
 
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
+# The state of a shard, which stays as it is until the transaction ends. So a store that it gets is committed before the shard is
+# drained or removed, or is not created.
+HOLD_SHARD = Query(str, "SELECT state FROM shards WHERE name = $1 FOR SHARE", unbound=_SHARDS)
 SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
 # The stores of which a database has rows, though it does not hold them: a move has taken them away, or is copying them here.
 ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_SHARDS)
@@ -58,6 +61,11 @@ NEXT_BEAT = Query(
            SET beat = directory_beats.beat + 1, beaten_at = excluded.beaten_at RETURNING beat""",
     unbound=_SHARDS,
 )
+
+
+async def takes_stores(db: Executor, name: str) -> bool:
+    """Whether a shard takes stores, until the transaction ends; the directory always does."""
+    return name == DIRECTORY or await HOLD_SHARD.maybe(db, name) == "active"
 
 
 class UnknownShard(Unavailable):

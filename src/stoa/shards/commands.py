@@ -175,29 +175,21 @@ def drain_shard(console: Console, name: str, *, undo: bool, only_plan: bool, as_
       stoa shard drain east --undo
     """
 
-    async def stop(by: Operator) -> None:
-        if registry.find(name, await shards_of(by.db, by.key), "").state != "draining":
-            raise ShardRefused(f"{name} is not being drained")
-        if not only_plan:
-            async with by.db.transaction() as db:
-                await registry.set_state(db, name, "active")
-                await by.record(db, None, "shard.undrained", f"shard:{name}")
-
     async def plan(by: Operator) -> list[PlannedMove]:
         shards = await shards_of(by.db, by.key)
         drained = registry.find(name, shards, "")
         if not drained.name:
             raise ShardRefused("the directory is not drained; balance its stores over the shards instead")
         others = ["", *(each.name for each in shards if each.name != name and each.state == "active")]
-        moves = plan_drain(await _placed(by), name, others)
+        # From here on it gets no store, so the plan has all of them.
         if not only_plan and drained.state == "active":
             async with by.db.transaction() as db:
                 await registry.set_state(db, name, "draining")
                 await by.record(db, None, "shard.drained", f"shard:{name}")
-        return moves
+        return plan_drain(await _placed(by), name, others)
 
     if undo:
-        console.run(stop)
+        console.run(lambda by: membership.take_stores_again(by, name, only_plan=only_plan))
         print_rows([Step(f"shard {name}", "take stores again")], as_json=as_json, none="")
         return
     _move_all(console, console.run(plan), only_plan=only_plan, as_json=as_json, none=f"{name} has no stores.")

@@ -134,12 +134,15 @@ async def _check(directory: Connection, shard: Connection, by: Operator, added: 
 async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
     """Forget a shard without stores; `lost` is for one whose server does not come back.
 
-    The database keeps its name, so it never takes the copies of rows in it for its own.
+    It takes no store from the first transaction on, so none is created in it while it is disconnected. The database keeps its name, so it never takes the copies of rows in it for its own.
     """
     async with session(directory_of(by).url) as directory:
         if not await take_lock(_TRY_LOCK, directory):
             raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
-        await check_removal(by, name, directory)
+        async with by.db.transaction() as db:
+            await registry.lock(db, name)
+            await check_removal(by, name, db)
+            await registry.set_state(db, name, "draining")
         shard = registry.find(name, await shards_of(directory, by.key), "")
         if not lost:
             async with session(shard.url) as db:
@@ -151,8 +154,29 @@ async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
                 await subscriptions.unsubscribe(db, PUBLICATION)
         await global_tables.stop(directory, name)
         async with by.db.transaction() as db:
+            await registry.lock(db, name)
+            await check_removal(by, name, db)
             await registry.forget(db, name)
             await by.record(db, None, "shard.removed", f"shard:{name}", lost=lost)
+
+
+async def take_stores_again(by: Operator, name: str, *, only_plan: bool = False) -> None:
+    """Let a shard that was drained take stores, unless its removal has begun."""
+    async with session(directory_of(by).url) as directory:
+        if not await take_lock(_TRY_LOCK, directory):
+            raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
+        shard = registry.find(name, await shards_of(directory, by.key), "")
+        if shard.state != "draining":
+            raise ShardRefused(f"{name} is not being drained")
+        async with session(shard.url) as db:
+            if not await subscriptions.runs(db, PUBLICATION):
+                raise ShardRefused(
+                    f"{name} does not follow the global tables; if its removal was interrupted, run `stoa shard remove {name}` again"
+                )
+        if not only_plan:
+            async with by.db.transaction() as db:
+                await registry.set_state(db, name, "active")
+                await by.record(db, None, "shard.undrained", f"shard:{name}")
 
 
 async def check_removal(by: Operator, name: str, directory: Executor) -> None:

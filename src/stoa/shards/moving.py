@@ -14,6 +14,7 @@ from stoa.access import audit
 from stoa.cluster.distribution import Step
 from stoa.db.connection import Connection
 from stoa.db.query import Command, Executor, Query
+from stoa.db.shards import takes_stores
 from stoa.shards import subscriptions, switching
 from stoa.shards.global_tables import Progress, no_progress, wait_for_copy
 from stoa.shards.moves import (
@@ -132,6 +133,8 @@ async def undo(ask: Ask, report: Report = no_report) -> Move | None:
 async def _begin(directory: Connection, ask: Ask, store: Residence) -> Move | None:
     """Record the move; None if another move of the store has not ended."""
     async with transaction(directory):
+        if not await takes_stores(directory, ask.target.name):
+            raise ShardRefused(f"{ask.target.shown} is being drained or removed; choose another shard")
         begun = await BEGIN.maybe(directory, store.id, ask.source.name, ask.target.name)
         if begun is not None:
             await _note(directory, ask, "store.move_begun")

@@ -57,6 +57,7 @@ _KNOWS_SHARDS = Query(bool, "SELECT to_regclass('shards') IS NOT NULL", unbound=
 _HAS_SHARDS = Query(bool, "SELECT EXISTS (SELECT FROM shards)", unbound=_SERVICE)
 _NEXT_ID = Query(int, "SELECT nextval('shard_ids')", unbound=_SERVICE)
 _ADD = Command("INSERT INTO shards (id, name, url) VALUES ($1, $2, $3)", unbound=_SERVICE)
+_LOCK = Query(int, "SELECT id FROM shards WHERE name = $1 FOR UPDATE", unbound=_SERVICE)
 _SET_STATE = Command("UPDATE shards SET state = $2 WHERE name = $1", unbound=_SERVICE)
 _SET_URL = Command("UPDATE shards SET url = $2 WHERE id = $1", unbound=_SERVICE)
 _REMOVE = Command("DELETE FROM shards WHERE name = $1", unbound=_SERVICE)
@@ -119,6 +120,11 @@ async def set_url(db: Executor, keys: Keys, shard_id: int, url: str) -> None:
 
 def _encrypted(keys: Keys, shard_id: int, url: str) -> bytes:
     return Cipher(keys).encrypt(url, "shards", "url", 0, shard_id)
+
+
+async def lock(db: Executor, name: str) -> None:
+    """Wait for transactions that bring stores to a shard; none of them begins before this one has ended."""
+    await _LOCK.maybe(db, name)
 
 
 async def set_state(db: Executor, name: str, state: str) -> None:
