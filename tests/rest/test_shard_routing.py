@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pictures.samples import picture, upload
 from tests.support.sharded import NAME, Sharded, arrived, as_superuser, caught_up, eventually, place, sharded
 from tests.support.shops import SHIRT, Shop, open_shop, operator_of
 
@@ -16,6 +17,7 @@ from stoa.access.queries import STORE_BY_HANDLE
 from stoa.db.connection import connect
 from stoa.db.errors import StoreElsewhere
 from stoa.db.pool import Database
+from stoa.media.queries import CLAIM_FILE
 from stoa.rest.backends import IS_HERE, Backend, StoreReader
 from stoa.settings import Settings
 from stoa.shards import switching
@@ -174,6 +176,27 @@ async def test_a_write_that_waits_for_a_move_is_carried_out_in_the_new_shard(ser
     assert await count(service.directory, "customers", shop) == 0
 
 
+@pytest.mark.parametrize("batch", [False, True])
+async def test_a_picture_that_waits_for_a_move_is_stored_in_the_new_shard(service: Sharded, batch: bool) -> None:
+    shop = await open_shop(service.application, service.directory, patient=True)
+    assert (await shop.client.get("/products")).status_code == 200
+    mug = {"name": "Mug", "price": "12.00", "images": [upload(picture())]}
+    broken = {**mug, "images": [upload(b"not a picture")]}
+    items = [{"op": "create", "data": each} for each in (broken, mug, broken)]
+    path, body = ("/products/batch", {"mode": "independent", "items": items}) if batch else ("/products", mug)
+    async with service.directory.transaction() as mover:
+        await mover.fetch("SELECT pg_advisory_xact_lock(store_lock($1))", shop.store_id)
+        uploading = asyncio.create_task(shop.client.post(path, json=body))
+        await eventually(lambda: waiting(service, shop))
+        await place(shop.store_id, service.directory, service.shard)
+    answer = await uploading
+    assert answer.status_code == (207 if batch else 201), answer.text
+    if batch:
+        assert [each["status"] for each in answer.json()["data"]] == ["failed", "created", "failed"]
+    for table in ("products", "media_files"):
+        assert [await count(each, table, shop) for each in (service.directory, service.shard)] == [0, 1], table
+
+
 async def waiting(service: Sharded, shop: Shop) -> bool:
     rows = await service.directory.fetch("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
     return len(rows) >= 1
@@ -192,6 +215,8 @@ async def test_a_transaction_of_a_store_that_is_elsewhere_is_refused(service: Sh
     with pytest.raises(StoreElsewhere):
         async with service.application.database.transaction(shop.store_id):
             raise AssertionError("the store is not here")
+    with pytest.raises(StoreElsewhere):  # a function that enters the store by itself
+        await CLAIM_FILE.one(service.application.database, shop.store_id, "1/a.webp", 1, 1, 1, [])
 
 
 async def test_every_session_that_writes_says_that_it_fences(service: Sharded, shop: Shop) -> None:

@@ -201,6 +201,8 @@ class Database:
             return Unavailable("the database connection was lost")
         if is_away(error):
             return NodeAway("a node of the database cannot be reached")
+        if is_elsewhere(error):
+            return StoreElsewhere()
         return Unavailable("the database is too busy") if is_busy(error) else None
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Sequence[Any]]:
@@ -267,8 +269,6 @@ class Database:
             unavailable = self._failed(connection, error)
             if unavailable is not None:
                 raise unavailable from error
-            if is_elsewhere(error):
-                raise StoreElsewhere from error
             raise
         self._release(connection)
 

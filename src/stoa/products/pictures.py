@@ -13,7 +13,7 @@ from stoa.products.bodies import ChangedImage, NewImage, NewProduct, ProductBatc
 from stoa.rest.body import lifted_number
 from stoa.rest.call import Call
 from stoa.rest.checks import validation_failed
-from stoa.rest.problems import Fault, ServiceUnavailable
+from stoa.rest.problems import Fault, Refusal, ServiceUnavailable
 
 Images = Sequence[NewImage | ChangedImage]
 
@@ -29,16 +29,17 @@ async def take_pictures(call: Call, body: NewProduct | ProductChanges, product_i
 async def take_pictures_of_batch(call: Call, body: ProductBatch) -> None:
     """Likewise for a batch: an unusable picture refuses only its item."""
     kept = [index for index in range(len(body.items) + len(call.refused_items)) if index not in call.refused_items]
-    usable = list(body.items)
+    usable, refused = list(body.items), dict[int, Refusal]()
     for index, item in zip(kept, body.items, strict=True):
         sent = item.data.get("images")
         images = cast("list[Any]", sent) if isinstance(sent, list) else []
         named = [(image, f"/data/images/{n}") for n, each in enumerate(images) if (image := _image(each)) is not None]
         faults = await _take(call, named)
         if faults:
-            call.refused_items[index] = validation_failed(faults)
+            refused[index] = validation_failed(faults)
             usable.remove(item)
-    body.items = usable
+    body.items = usable  # both at once, because this begins again if the store moves meanwhile
+    call.refused_items.update(refused)
 
 
 def _image(sent: Any) -> NewImage | None:

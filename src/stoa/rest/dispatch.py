@@ -430,21 +430,22 @@ class Dispatcher:
         write = Write(request, endpoint, call, values, key, fingerprint, turn)
         if not endpoint.transaction:
             return await backend.writes.outside_transaction(write)
-        if endpoint.before is not None:
-            try:
-                await endpoint.before(call, **values)
-            except ValidationFailed as refusal:
-                raise validation_failed([*call.faults, *refusal.faults]) from refusal
         try:
             return await _carry_out(write, len(raw), backend)
-        except StoreElsewhere:  # it has moved since the request arrived, and nothing was written
+        except StoreElsewhere:  # it has moved since the request arrived, and nothing that counts was written
             _, backend = await self._backends.locate(request, call.store)
             call.autocommit = backend.database.autocommit
             return await _carry_out(write, len(raw), backend)
 
 
 async def _carry_out(write: Write, size: int, backend: Backend) -> Response:
+    """Carry out a write where the store is. What comes before its transaction is repeated if the store has moved meanwhile."""
     endpoint, call = write.endpoint, write.call
+    if endpoint.before is not None:
+        try:
+            await endpoint.before(call, **write.values)
+        except ValidationFailed as refusal:
+            raise validation_failed([*call.faults, *refusal.faults]) from refusal
     if endpoint.grouped is not None and not call.faults:
         values = tuple(write.values.values())
         name = (call.caller.app_id, write.key) if write.key is not None else None
