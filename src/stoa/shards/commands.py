@@ -108,6 +108,8 @@ def list_shards(console: Console, *, as_json: bool) -> None:
 def remove_shard(console: Console, name: str, *, lost: bool, only_plan: bool, as_json: bool) -> None:
     """Remove a shard without stores. Its database stays, and can be dropped afterwards.
 
+    With --lost, moves from and to it end: each store stays in the other shard.
+
     \b
     Example:
       stoa shard remove east
@@ -116,7 +118,7 @@ def remove_shard(console: Console, name: str, *, lost: bool, only_plan: bool, as
 
     async def work(by: Operator) -> None:
         if only_plan:
-            await membership.check_removal(by, name, by.db)
+            await membership.check_removal(by, name, by.db, lost=lost)
         else:
             await membership.remove(by, name, lost=lost)
 
@@ -136,7 +138,7 @@ def remove_shard(console: Console, name: str, *, lost: bool, only_plan: bool, as
 def move_store(console: Console, store: str, *, target: str, undo: bool, only_plan: bool, as_json: bool) -> None:
     """Move a store to another shard while it is served; its writes wait for a moment at the end.
 
-    If it is interrupted, run it again: it continues. Until the switch, --undo gives it up.
+    If it is interrupted, run it again: it continues. Until the switch, --undo gives it up, also if the target does not answer.
 
     \b
     Examples:

@@ -13,8 +13,10 @@ from stoa.db.errors import PostgresError
 from stoa.db.pool import Database
 from stoa.db.query import Executor, Query
 from stoa.db.service_facts import FACT, NOTE, note_key
-from stoa.shards import global_tables, registry, subscriptions
+from stoa.shards import global_tables, moving, registry, subscriptions
 from stoa.shards.global_tables import PUBLICATION, Progress, no_progress
+from stoa.shards.moves import OPEN_MOVES_OF
+from stoa.shards.moving import Ask
 from stoa.shards.registry import DIRECTORY, Shard, ShardRefused, address, session, shards_of, take_lock
 from stoa.shards.requirements import check_same_text, check_schema, refuse, source_faults, target_faults
 
@@ -24,9 +26,6 @@ _SERVICE = "shards belong to the service"
 # Held in the directory while a shard is added or removed. If the new database is the directory itself, it is not free there.
 _TRY_LOCK = Query(bool, "SELECT pg_try_advisory_lock(7306233)", unbound=_SERVICE)
 _STORES = Query(int, "SELECT count(*) FROM stores WHERE shard = $1", unbound=_SERVICE)
-_OPEN_MOVES = Query(
-    int, "SELECT count(*) FROM store_moves WHERE ended_at IS NULL AND $1 IN (source, target)", unbound=_SERVICE
-)
 _HAS_ROWS = Query(
     bool,
     "SELECT EXISTS (SELECT FROM stores) OR EXISTS (SELECT FROM apps) OR EXISTS (SELECT FROM accounts)",
@@ -134,17 +133,19 @@ async def _check(directory: Connection, shard: Connection, by: Operator, added: 
 async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
     """Forget a shard without stores; `lost` is for one whose server does not come back.
 
-    It takes no store from the first transaction on, so none is created in it while it is disconnected. The database keeps its name, so it never takes the copies of rows in it for its own.
+    A move from or to a lost shard ends: the store is where the directory has it, which is another shard. It takes no store from the first transaction on, so none is created in it while it is disconnected. The database keeps its name, so it never takes the copies of rows in it for its own.
     """
     async with session(directory_of(by).url) as directory:
         if not await take_lock(_TRY_LOCK, directory):
             raise ShardRefused("another command is adding or removing a shard; wait until it has ended")
         async with by.db.transaction() as db:
             await registry.lock(db, name)
-            await check_removal(by, name, db)
+            await check_removal(by, name, db, lost=lost)
             await registry.set_state(db, name, "draining")
         shard = registry.find(name, await shards_of(directory, by.key), "")
-        if not lost:
+        if lost:
+            await _end_moves(by, name)
+        else:
             async with session(shard.url) as db:
                 if await _HAS_MESSAGES.one(db):
                     raise ShardRefused(
@@ -158,6 +159,19 @@ async def remove(by: Operator, name: str, *, lost: bool = False) -> None:
             await check_removal(by, name, db)
             await registry.forget(db, name)
             await by.record(db, None, "shard.removed", f"shard:{name}", lost=lost)
+
+
+async def _end_moves(by: Operator, name: str) -> None:
+    """End the moves from and to a lost shard, without it."""
+    shards = await shards_of(by.db, by.key)
+    for each in await OPEN_MOVES_OF.all(by.db, name):
+        directory = directory_of(by)
+        source, target = (registry.find(end, shards, directory.url) for end in (each.source, each.target))
+        ask = Ask(each.store, source, target, directory, by.actor, by.request_id, grace_s=0.0)
+        if target.name == name:
+            await moving.undo(ask, target_is_lost=True)
+        else:
+            await moving.move(ask, source_is_lost=True)
 
 
 async def take_stores_again(by: Operator, name: str, *, only_plan: bool = False) -> None:
@@ -179,14 +193,14 @@ async def take_stores_again(by: Operator, name: str, *, only_plan: bool = False)
                 await by.record(db, None, "shard.undrained", f"shard:{name}")
 
 
-async def check_removal(by: Operator, name: str, directory: Executor) -> None:
-    """Refuse to remove a shard that is not known, or that has stores."""
+async def check_removal(by: Operator, name: str, directory: Executor, *, lost: bool = False) -> None:
+    """Refuse to remove a shard that is not known, that has stores, or that a store moves from or to, unless it is lost."""
     if name == DIRECTORY:
         raise ShardRefused("the directory cannot be removed")
     registry.find(name, await shards_of(directory, by.key), "")
     if stores := await _STORES.one(directory, name):
         raise ShardRefused(f"{name} has {stores} stores; run `stoa shard drain {name}` first")
-    if await _OPEN_MOVES.one(directory, name):
+    if not lost and await OPEN_MOVES_OF.all(directory, name):
         raise ShardRefused(f"a move from or to {name} has not ended; `stoa shard list` shows it")
 
 

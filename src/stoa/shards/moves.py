@@ -40,6 +40,14 @@ class MoveStatus(msgspec.Struct):
     ended_at: datetime | None
 
 
+class Ends(msgspec.Struct):
+    """A move that has not ended, by the handle of its store."""
+
+    store: str
+    source: str
+    target: str
+
+
 class Residence(msgspec.Struct):
     """A store, and the shard that holds it."""
 
@@ -59,6 +67,12 @@ FIND_STORE = Query(
 OPEN_MOVE = Query(
     Move,
     "SELECT id, store_id, source, target, state FROM store_moves WHERE store_id = $1 AND ended_at IS NULL",
+    unbound=_MOVES,
+)
+OPEN_MOVES_OF = Query(
+    Ends,
+    """SELECT s.handle AS store, m.source, m.target FROM store_moves m JOIN stores s ON s.id = m.store_id
+        WHERE m.ended_at IS NULL AND $1 IN (m.source, m.target) ORDER BY m.id""",
     unbound=_MOVES,
 )
 # Without a row if a move of the store has not ended, or the store is not at the source any more.

@@ -6,7 +6,7 @@ The rows are copied by logical replication with a row filter, and changes follow
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import msgspec
 
@@ -84,50 +84,112 @@ async def plan(ask: Ask) -> list[Step]:
 
 
 @asynccontextmanager
-async def _opened(ask: Ask) -> AsyncGenerator[tuple[Sides, Residence]]:
-    """The connections of a move, and the lock that keeps every other process from it."""
-    async with (
-        session(ask.directory.url) as directory,
-        session(ask.source.url) as source,
-        session(ask.target.url) as target,
-        session(ask.source.url) as fence,
-    ):
+async def _held(ask: Ask) -> AsyncGenerator[tuple[Connection, Residence]]:
+    """The directory, and the lock that keeps every other process from the move."""
+    async with session(ask.directory.url) as directory:
         store = await find_store(directory, ask.store)
         if not await take_lock(_TRY_LOCK, directory, store.id):
             raise ShardRefused(f"{ask.store} is being moved by another process; wait until it has ended")
-        yield Sides(directory, source, target, fence), store
+        yield directory, store
 
 
-async def move(ask: Ask, report: Report = no_report, progress: Progress = no_progress) -> Move | None:
-    """Move a store, or continue its move; returns None if it is there already."""
-    async with _opened(ask) as (sides, store):
-        found = await OPEN_MOVE.maybe(sides.directory, store.id)
-        if found is None:
-            if store.shard == ask.target.name:
-                return None
-            await _check(sides.directory, sides.source, sides.target, ask, store)
-            found = await _begin(sides.directory, ask, store)
-        if found is None or (found.source, found.target) != (ask.source.name, ask.target.name):
-            raise ShardRefused(f"{ask.store} moves elsewhere already; `stoa shard list` shows its move")
-        if found.state == "undoing":
-            raise ShardRefused(f"the move of {ask.store} is being undone; finish that with --undo first")
-        await _Mover(ask, sides, found, report, progress).run()
+@asynccontextmanager
+async def _answering(shard: Shard, *, lost: bool) -> AsyncGenerator[Connection | None]:
+    """A connection to a shard; None if it is lost, or does not answer."""
+    async with AsyncExitStack() as stack:
+        db: Connection | None = None
+        if not lost:
+            with suppress(ShardRefused):
+                db = await stack.enter_async_context(session(shard.url))
+        yield db
+
+
+async def move(
+    ask: Ask, report: Report = no_report, progress: Progress = no_progress, *, source_is_lost: bool = False
+) -> Move | None:
+    """Move a store, or continue its move; returns None if it is there already. After the switch, the move can end without its source
+    if that is lost."""
+    async with _held(ask) as (directory, store):
+        found = await OPEN_MOVE.maybe(directory, store.id)
+        if found is not None and found.state == "switched" and _is_asked(found, ask):
+            async with (
+                session(ask.target.url) as target,
+                _answering(ask.source, lost=source_is_lost) as source,
+            ):
+                await _finish(ask, found, directory, source, target, report, source_is_lost=source_is_lost)
+            return found
+        if source_is_lost:
+            return None
+        async with (
+            session(ask.source.url) as source,
+            session(ask.target.url) as target,
+            session(ask.source.url) as fence,
+        ):
+            if found is None:
+                if store.shard == ask.target.name:
+                    return None
+                await _check(directory, source, target, ask, store)
+                found = await _begin(directory, ask, store)
+            if found is None or not _is_asked(found, ask):
+                raise ShardRefused(f"{ask.store} moves elsewhere already; `stoa shard list` shows its move")
+            if found.state == "undoing":
+                raise ShardRefused(f"the move of {ask.store} is being undone; finish that with --undo first")
+            await _Mover(ask, Sides(directory, source, target, fence), found, report, progress).run()
+            await _finish(ask, found, directory, source, target, report)
         return found
 
 
-async def undo(ask: Ask, report: Report = no_report) -> Move | None:
-    """Give a move up: the store stays in its shard. Returns None if it does not move."""
-    async with _opened(ask) as (sides, store):
-        found = await OPEN_MOVE.maybe(sides.directory, store.id)
+def _is_asked(found: Move, ask: Ask) -> bool:
+    return (found.source, found.target) == (ask.source.name, ask.target.name)
+
+
+async def undo(ask: Ask, report: Report = no_report, *, target_is_lost: bool = False) -> Move | None:
+    """Give a move up: the store stays in its shard. Returns None if it does not move.
+
+    The source serves the store again, and forgets the target, also if that does not answer. Only the rest waits for the target, unless it
+    is lost: the store is not open there until a switch, whatever comes back.
+    """
+    async with (
+        _held(ask) as (directory, store),
+        session(ask.source.url) as source,
+        session(ask.source.url) as fence,
+    ):
+        found = await OPEN_MOVE.maybe(directory, store.id)
         if found is None:
             return None
+        if not _is_asked(found, ask):
+            raise ShardRefused(f"{ask.store} moves elsewhere; `stoa shard list` shows its move")
         if found.state == "switched":
             raise ShardRefused(
                 f"{ask.store} is in {ask.target.shown} already, and the move only has to end: run it again without --undo, "
                 f"and then move the store back"
             )
-        await _Mover(ask, sides, found, report, no_progress).undo()
+        did = _reporter(ask, report)
+        if found.state != "undoing":
+            async with transaction(directory):
+                await advance(directory, found, "preparing", "copying", "switching", state="undoing")
+                await _note(directory, ask, "store.move_undone")
+        await did("stopped")
+        await switching.reopen(directory, source, fence, found)
+        await did("reopened")
+        async with _answering(ask.target, lost=target_is_lost) as target:
+            await _disconnect(found, source, target)
+            await did("disconnected")
+            if target is not None:
+                await _delete_rows(target, found)
+                await did("deleted")
+            elif not target_is_lost:
+                raise _waits_for(ask, ask.source, ask.target)
+            await _forget_residence(found, found.source, source, target)
+        await END.run(directory, found.id, "undone")
         return found
+
+
+def _waits_for(ask: Ask, holder: Shard, away: Shard) -> ShardRefused:
+    return ShardRefused(
+        f"{ask.store} is served by {holder.shown}. {away.shown} does not answer, so its rows there are not deleted yet: run this "
+        f"again when it is back; if it is lost for good, run `stoa shard remove {away.shown} --lost`"
+    )
 
 
 async def _begin(directory: Connection, ask: Ask, store: Residence) -> Move | None:
@@ -174,7 +236,7 @@ class _Mover:
         self._ask = ask
         self._sides = sides
         self._move = move
-        self._report = report
+        self._did = _reporter(ask, report)
         self._progress = progress
 
     async def run(self) -> None:
@@ -190,32 +252,7 @@ class _Mover:
             await advance(sides.directory, move, "copying", state="switching")
             await self._did("copied")
         if move.state == "switching":
-            await switching.switch(sides, move, await self._slot(), self._make_days, self._did)
-        await self._finish()
-
-    async def undo(self) -> None:
-        """Let the source serve the store again, and delete what the target has of it."""
-        move, sides = self._move, self._sides
-        if move.state != "undoing":
-            async with transaction(sides.directory):
-                await advance(sides.directory, move, "preparing", "copying", "switching", state="undoing")
-                await _note(sides.directory, self._ask, "store.move_undone")
-        await self._did("stopped")
-        await switching.reopen(sides, move)
-        await self._did("reopened")
-        await self._disconnect()
-        await self._did("disconnected")
-        await self._delete_rows(sides.target)
-        await self._did("deleted")
-        await self._forget_residence(move.source)
-        await END.run(sides.directory, move.id, "undone")
-
-    async def _did(self, what: str) -> None:
-        await self._report(Step(f"store {self._ask.store}", what))
-
-    async def _slot(self) -> str:
-        """Slots are known to the whole server, so the name contains the database."""
-        return f"{self._move.name}_{await subscriptions.DATABASE_ID.one(self._sides.source)}"
+            await switching.switch(sides, move, await _slot_of(move, sides.source), self._make_days, self._did)
 
     async def _make_days(self) -> None:
         await make_days(self._sides.source, self._sides.target)
@@ -226,15 +263,17 @@ class _Mover:
         await switching.set_residence(sides.target, move.store_id, here=False)
         await self._wait_for_store()
         if not await subscriptions.has_subscription(sides.target, name):
-            await self._delete_rows(sides.target)  # of an earlier move
+            await _delete_rows(sides.target, move)  # of an earlier move
         tables = await moved_tables(sides.source)
         await identify_rows(sides.source, tables)
         await self._make_days()
         await subscriptions.publish(sides.source, name, filtered(tables, move.store_id, move.id))
         await self._did("published")
-        await subscriptions.create_slot(sides.source, await self._slot())
+        await subscriptions.create_slot(sides.source, await _slot_of(move, sides.source))
         await self._did("reserved")
-        await subscriptions.subscribe(sides.target, self._ask.source.url, name, await self._slot())
+        slot = await _slot_of(move, sides.source)
+        await subscriptions.subscribe(sides.target, self._ask.source.url, name, slot, enabled=False)
+        await subscriptions.enable(sides.source, sides.target, name)
 
     async def _wait_for_store(self) -> None:
         """The rows refer to the store, so its shard must know it first."""
@@ -246,36 +285,66 @@ class _Mover:
             f"{self._ask.target.shown} does not know the store yet; `stoa shard list` shows what keeps its global tables"
         )
 
-    async def _finish(self) -> None:
-        """After the switch: open the store if that is missing, end the replication, and delete what the source has."""
-        move, sides = self._move, self._sides
-        await switching.set_residence(sides.target, move.store_id, here=True)
-        await self._disconnect()
-        await self._did("disconnected")
-        await asyncio.sleep(max(0.0, self._ask.grace_s - await SECONDS_SINCE_SWITCH.one(sides.directory, move.id)))
-        await self._delete_rows(sides.source)
-        await self._did("deleted")
-        await self._forget_residence(move.target)
-        await END.run(sides.directory, move.id, "done")
 
-    async def _forget_residence(self, shard: str) -> None:
-        """Where replication has brought the shard of the store, the note that overrides it is not needed any more."""
-        for db in (self._sides.source, self._sides.target):
-            if await _KNOWS_SHARD.one(db, self._move.store_id, shard):
-                await _FORGET_RESIDENCE.run(db, self._move.store_id)
+def _reporter(ask: Ask, report: Report) -> Callable[[str], Awaitable[None]]:
+    async def did(what: str) -> None:
+        await report(Step(f"store {ask.store}", what))
 
-    async def _disconnect(self) -> None:
-        move, sides = self._move, self._sides
-        await subscriptions.unsubscribe(sides.target, move.name)
-        await subscriptions.drop_slot(sides.source, await self._slot())
-        await subscriptions.unpublish(sides.source, move.name)
-        for db in (sides.source, sides.target):
-            await _FORGET_MARKER.run(db, move.id)
+    return did
 
-    async def _delete_rows(self, db: Connection) -> None:
-        """Delete the rows of the store in a database that does not hold it, in batches."""
-        if await switching.is_here(db, self._move.store_id):
-            raise AssertionError("a database that holds the store keeps its rows")
-        steps = await erasing_steps(db)
-        while await delete_rows(db, self._move.store_id, BATCH, steps):
-            pass
+
+async def _slot_of(move: Move, source: Executor) -> str:
+    """Slots are known to the whole server, so the name contains the database."""
+    return f"{move.name}_{await subscriptions.DATABASE_ID.one(source)}"
+
+
+async def _finish(
+    ask: Ask,
+    move: Move,
+    directory: Connection,
+    source: Connection | None,
+    target: Connection,
+    report: Report,
+    *,
+    source_is_lost: bool = False,
+) -> None:
+    """After the switch: open the store if that is missing, end the replication, and delete what the source has."""
+    did = _reporter(ask, report)
+    await switching.set_residence(target, move.store_id, here=True)
+    await _disconnect(move, source, target)
+    await did("disconnected")
+    if source is not None:
+        await asyncio.sleep(max(0.0, ask.grace_s - await SECONDS_SINCE_SWITCH.one(directory, move.id)))
+        await _delete_rows(source, move)
+        await did("deleted")
+    elif not source_is_lost:
+        raise _waits_for(ask, ask.target, ask.source)
+    await _forget_residence(move, move.target, source, target)
+    await END.run(directory, move.id, "done")
+
+
+async def _disconnect(move: Move, source: Connection | None, target: Connection | None) -> None:
+    """End the replication, at both ends or at the one that is left."""
+    if target is not None:
+        await subscriptions.unsubscribe(target, move.name)
+        await _FORGET_MARKER.run(target, move.id)
+    if source is not None:
+        await subscriptions.drop_slot(source, await _slot_of(move, source))
+        await subscriptions.unpublish(source, move.name)
+        await _FORGET_MARKER.run(source, move.id)
+
+
+async def _forget_residence(move: Move, shard: str, *ends: Connection | None) -> None:
+    """Where replication has brought the shard of the store, the note that overrides it is not needed any more."""
+    for db in ends:
+        if db is not None and await _KNOWS_SHARD.one(db, move.store_id, shard):
+            await _FORGET_RESIDENCE.run(db, move.store_id)
+
+
+async def _delete_rows(db: Connection, move: Move) -> None:
+    """Delete the rows of the store in a database that does not hold it, in batches."""
+    if await switching.is_here(db, move.store_id):
+        raise AssertionError("a database that holds the store keeps its rows")
+    steps = await erasing_steps(db)
+    while await delete_rows(db, move.store_id, BATCH, steps):
+        pass

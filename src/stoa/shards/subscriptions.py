@@ -52,6 +52,19 @@ _DROP_SLOT = Query(
         WHERE slot_name = $1 AND database = current_database()""",
     unbound=_CATALOG,
 )
+# How the slots are named by which a subscriber copies tables: by its subscription, and by its server.
+_COPIES_NAMED = Query(
+    str,
+    rf"SELECT format('^pg_%s_sync_\d+_%s$', s.oid, c.system_identifier) FROM pg_subscription s, pg_control_system() c WHERE {_OWN}",
+    unbound=_CATALOG,
+)
+_SLOTS_OF_COPIES = Query(
+    str,
+    """SELECT r.slot_name::text FROM pg_publication p
+           JOIN pg_replication_slots r ON r.slot_name ~ obj_description(p.oid, 'pg_publication')
+        WHERE p.pubname = $1 AND r.database = current_database()""",
+    unbound=_CATALOG,
+)
 _END_SENDER = Query(
     bool,
     """SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots
@@ -111,8 +124,8 @@ async def create_slot(source: Connection, slot: str) -> None:
         await _CREATE_SLOT.one(source, slot)
 
 
-async def subscribe(target: Connection, source_url: str, publication: str, slot: str) -> None:
-    """Create the subscription, which has the name of the publication and begins with a copy of the tables.
+async def subscribe(target: Connection, source_url: str, publication: str, slot: str, *, enabled: bool = True) -> None:
+    """Create the subscription, which has the name of the publication and begins with a copy of the tables once it is enabled.
 
     The source forgets a change as soon as the target confirms it. By default, the target does so before its standby has the
     change, and a failover would lose it.
@@ -122,13 +135,22 @@ async def subscribe(target: Connection, source_url: str, publication: str, slot:
     try:
         await target.execute(
             f"""CREATE SUBSCRIPTION {publication} CONNECTION {literal(source_url)} PUBLICATION {publication}
-                WITH (create_slot = false, slot_name = {literal(slot)}, streaming = on, synchronous_commit = on)"""
+                WITH (create_slot = false, slot_name = {literal(slot)}, enabled = {str(enabled).lower()}, streaming = on,
+                      synchronous_commit = on)"""
         )
     except PostgresError as error:
         raise ShardRefused(
             f"the target could not subscribe: {error}. Its server connects to the source by the URL that Stoa uses, so "
             "that URL must work there, too"
         ) from error
+
+
+async def enable(source: Connection, target: Connection, publication: str) -> None:
+    """Let the subscription begin, after the source has noted which slots it will create there: nobody else drops them if the target
+    is lost."""
+    named = await _COPIES_NAMED.one(target, publication)
+    await source.execute(f"COMMENT ON PUBLICATION {publication} IS {literal(named)}")
+    await target.execute(f"ALTER SUBSCRIPTION {publication} ENABLE")
 
 
 async def refresh(target: Connection, subscription: str) -> None:
@@ -190,4 +212,7 @@ async def drop_slot(source: Connection, slot: str) -> None:
 
 
 async def unpublish(source: Connection, publication: str) -> None:
+    """Drop the publication, and the slots of copies that its subscriber has left."""
+    for slot in await _SLOTS_OF_COPIES.all(source, publication):
+        await drop_slot(source, slot)
     await source.execute(f"DROP PUBLICATION IF EXISTS {publication}")

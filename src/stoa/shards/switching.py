@@ -153,11 +153,11 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
     await COUNT_CLOSING.one(sides.source)
     if not await _holds(sides.fence):
-        await _open_source(sides, move)
+        await _open_source(sides.directory, sides.source, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
     if not await _replayed(sides.target, move, token, started + _MOST_S - time.monotonic()):
-        await _open_source(sides, move)
+        await _open_source(sides.directory, sides.source, move)
         await _release(sides.fence)
         return False
     await did("replayed")
@@ -174,10 +174,10 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     return True
 
 
-async def _open_source(sides: Sides, move: Move) -> None:
+async def _open_source(directory: Connection, source: Connection, move: Move) -> None:
     """Serve the store at the source again. What its apps changed while it was closed follows."""
-    await set_residence(sides.source, move.store_id, here=True)
-    await follow_apps(sides.directory, move.store_id)
+    await set_residence(source, move.store_id, here=True)
+    await follow_apps(directory, move.store_id)
 
 
 async def _holds(fence: Connection) -> bool:
@@ -205,9 +205,9 @@ async def _replayed(target: Executor, move: Move, token: int, within_s: float) -
     return True
 
 
-async def reopen(sides: Sides, move: Move) -> None:
+async def reopen(directory: Connection, source: Connection, fence: Connection, move: Move) -> None:
     """Serve the store at the source again, after the last process that fenced it is gone."""
-    await sides.fence.execute("BEGIN")
-    await LOCK.one(sides.fence, move.store_id)
-    await _open_source(sides, move)
-    await sides.fence.execute("ROLLBACK")
+    await fence.execute("BEGIN")
+    await LOCK.one(fence, move.store_id)
+    await _open_source(directory, source, move)
+    await fence.execute("ROLLBACK")
