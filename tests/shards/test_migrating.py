@@ -1,13 +1,16 @@
 """`stoa migrate` migrates the directory and its shards, and new global tables reach the shards."""
 
 import pytest
+from tests.shards.test_crashes import Killed, killer
 from tests.support.fleet import Fleet, copied_database, unused
 
 from stoa.db import migrate as migrations
 from stoa.db.migrate import missing
-from stoa.db.schema_files import Migration, known
+from stoa.db.schema_files import Migration, MigrationRefused, known
 from stoa.settings import Settings
+from stoa.shards import moving
 from stoa.shards.migrating import migrate_all
+from stoa.shards.registry import ShardRefused, session
 from stoa.shards.subscriptions import literal
 
 pytestmark = pytest.mark.timeout(300)
@@ -29,6 +32,16 @@ REMOVAL = Migration(9004, "removal", "-- phase: contract\nALTER TABLE probes ADD
 @pytest.fixture(scope="module")
 async def pair(replicating: str, settings: Settings) -> Fleet:
     """A directory with one shard, which these tests migrate further."""
+    return await new_pair(replicating, settings)
+
+
+@pytest.fixture(scope="module")
+async def idle(replicating: str, settings: Settings) -> Fleet:
+    """A directory with one shard, between which stores move; the last test with it migrates both."""
+    return await new_pair(replicating, settings)
+
+
+async def new_pair(replicating: str, settings: Settings) -> Fleet:
     urls = {name: await copied_database(replicating, unused(name)) for name in ("first", "second")}
     made = Fleet(settings, urls["first"], {"second": urls["second"]})
     await made.add_shards()
@@ -55,6 +68,54 @@ async def test_every_phase_runs_everywhere_before_the_next(pair: Fleet, monkeypa
         while not await shard.fetch("SELECT id FROM probes WHERE id = 7"):
             pass
     assert await migrate_all(pair.directory.url, pair.settings) == []
+
+
+MOVED = Migration(
+    9005,
+    "moved probes",
+    """CREATE TABLE moved_probes (store_id bigint NOT NULL, id bigint NOT NULL, CONSTRAINT moved_probes_pkey PRIMARY KEY (store_id, id));
+COMMENT ON TABLE moved_probes IS 'store';
+""",
+)
+
+
+async def test_no_store_begins_to_move_while_the_databases_are_migrated(idle: Fleet) -> None:
+    shop = await idle.open_shop(filled=False)
+    async with session(idle.directory.url) as other:
+        await other.execute("SELECT pg_advisory_lock(7306231)")
+        with pytest.raises(ShardRefused, match="the databases are being migrated"):
+            await moving.move(idle.ask(shop, "second"))
+
+
+async def test_no_store_begins_to_move_after_a_backfill_was_interrupted(idle: Fleet) -> None:
+    shop = await idle.open_shop(filled=False)
+    for shard in idle.shards:
+        async with idle.connection(shard) as db:
+            await db.execute("INSERT INTO schema_backfills (version, last_store, last_id) VALUES (9999, 1, 1)")
+            with pytest.raises(ShardRefused, match=f"{shard or 'directory'} is being migrated to another release"):
+                await moving.move(idle.ask(shop, "second"))
+            await db.execute("DELETE FROM schema_backfills WHERE version = 9999")
+
+
+async def test_nothing_is_migrated_while_a_store_moves(idle: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = await idle.open_shop(filled=False)
+    with pytest.raises(Killed):
+        await moving.move(idle.ask(shop, "second"), killer("copied"))
+    assert await migrate_all(idle.directory.url, idle.settings) == []  # nothing is missing
+    with monkeypatch.context() as later:
+        later.setattr(migrations, "known", lambda: [*KNOWN, TABLE, COLUMN, INDEX, REMOVAL, MOVED])
+        with pytest.raises(MigrationRefused, match=f"stoa shard move {shop.store.handle} --to second"):
+            await migrate_all(idle.directory.url, idle.settings)
+        with pytest.raises(MigrationRefused, match="A store moves between shards"):
+            await migrate_all(idle.directory.url, idle.settings, skip_away=True)
+        for shard in idle.shards:
+            assert await idle.one(shard, "SELECT to_regclass('moved_probes') IS NULL")
+        with pytest.raises(Killed):
+            await moving.undo(idle.ask(shop, "second"), killer("stopped"))
+        await migrate_all(idle.directory.url, idle.settings)
+        assert await moving.undo(idle.ask(shop, "second")) is not None
+        for shard in idle.shards:
+            assert await idle.one(shard, "SELECT to_regclass('moved_probes') IS NOT NULL")
 
 
 async def test_a_service_starts_while_a_shard_is_away(pair: Fleet) -> None:

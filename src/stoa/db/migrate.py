@@ -2,7 +2,7 @@
 phases; functions are replaced when they change."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -23,6 +23,13 @@ _SCHEMA = "the schema belongs to no store"
 # statements: CREATE INDEX CONCURRENTLY waits for every transaction, so it would wait for one that waits for the lock.
 _TRY_LOCK = Query(bool, "SELECT pg_try_advisory_lock(7306231)", unbound=_SCHEMA)
 _ASK_AGAIN_S = 0.1
+_TRY_SHARED = Query(bool, "SELECT pg_try_advisory_xact_lock_shared(7306231)", unbound=_SCHEMA)
+_BEGUN = Query(
+    bool,
+    """SELECT EXISTS (SELECT FROM schema_backfills b
+                       WHERE NOT EXISTS (SELECT FROM schema_migrations m WHERE m.version = b.version))""",
+    unbound=_SCHEMA,
+)
 _CREATE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version integer PRIMARY KEY, name text NOT NULL, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
@@ -60,18 +67,33 @@ async def check_schema(db: Executor) -> None:
         raise WrongSetting(f"the database {has}: run `stoa migrate`")
 
 
-async def migrate(url: str, shards: Sequence[str] = ()) -> list[Migration]:
+async def begun(db: Executor) -> bool:
+    """Whether a migration has filled rows here and was interrupted; it goes on behind the last store that it has reached."""
+    return await _BEGUN.one(db)
+
+
+async def may_begin(db: Executor) -> bool:
+    """Whether no process migrates the database; none begins before this transaction has ended."""
+    return await _TRY_SHARED.one(db)
+
+
+async def migrate(
+    url: str, shards: Sequence[str] = (), permit: Callable[[Connection], Awaitable[None]] | None = None
+) -> list[Migration]:
     """Apply what is missing, and return the migrations applied. Concurrent callers wait for each other.
 
     Each phase runs in the database and in its shards before the next one begins. A shard is extended first, because replication
     must not bring a column that it lacks, and nothing is removed from it before the database sends it no more. A failure leaves
-    the phases before it in place, on which both releases work, and the next call continues.
+    the phases before it in place, on which both releases work, and the next call continues. Before anything changes, `permit` may
+    refuse that.
     """
     databases: list[Connection] = []
     try:
         for each in (*shards, url):
             databases.append(await connect(each, statement_timeout_ms=0, lock_timeout_ms=0, timeout_s=10, session=True))
             await _lock(databases[-1])
+        if permit is not None and await _lacks_any(databases):
+            await permit(databases[-1])
         pending = [await _expand(db) for db in databases]
         for db, migrations in zip(databases, pending, strict=True):
             await _fill(db, migrations)
@@ -81,6 +103,15 @@ async def migrate(url: str, shards: Sequence[str] = ()) -> list[Migration]:
         for db in databases:
             await db.close()
     return pending[-1]
+
+
+async def _lacks_any(databases: Sequence[Connection]) -> bool:
+    """Whether a migration is missing anywhere."""
+    for db in databases:
+        await in_short_transaction(db, "The schema", partial(_prepare, db))
+        if not await is_behind(db) and await missing(db):
+            return True
+    return False
 
 
 async def _lock(db: Connection) -> None:

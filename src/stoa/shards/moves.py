@@ -69,6 +69,14 @@ OPEN_MOVE = Query(
     "SELECT id, store_id, source, target, state FROM store_moves WHERE store_id = $1 AND ended_at IS NULL",
     unbound=_MOVES,
 )
+KNOWS_MOVES = Query(bool, "SELECT to_regclass('store_moves') IS NOT NULL", unbound=_MOVES)
+# Moves that can still bring rows to their target; those that are being undone cannot.
+MOVES_UNDER_WAY = Query(
+    Ends,
+    """SELECT s.handle AS store, m.source, m.target FROM store_moves m JOIN stores s ON s.id = m.store_id
+        WHERE m.ended_at IS NULL AND m.state <> 'undoing' ORDER BY m.id""",
+    unbound=_MOVES,
+)
 OPEN_MOVES_OF = Query(
     Ends,
     """SELECT s.handle AS store, m.source, m.target FROM store_moves m JOIN stores s ON s.id = m.store_id

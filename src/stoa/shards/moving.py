@@ -12,6 +12,7 @@ import msgspec
 
 from stoa.access import audit
 from stoa.cluster.distribution import Step
+from stoa.db import migrate
 from stoa.db.connection import Connection
 from stoa.db.query import Command, Executor, Query
 from stoa.db.shards import takes_stores
@@ -129,7 +130,7 @@ async def move(
                 if store.shard == ask.target.name:
                     return None
                 await _check(directory, source, target, ask, store)
-                found = await _begin(directory, ask, store)
+                found = await _begin(directory, source, target, ask, store)
             if found is None or not _is_asked(found, ask):
                 raise ShardRefused(f"{ask.store} moves elsewhere already; `stoa shard list` shows its move")
             if found.state == "undoing":
@@ -147,7 +148,7 @@ async def undo(ask: Ask, report: Report = no_report, *, target_is_lost: bool = F
     """Give a move up: the store stays in its shard. Returns None if it does not move.
 
     The source serves the store again, and forgets the target, also if that does not answer. Only the rest waits for the target, unless it
-    is lost: the store is not open there until a switch, whatever comes back.
+    is lost: only a switch opens the store there, so a server that comes back does not serve it.
     """
     async with (
         _held(ask) as (directory, store),
@@ -192,9 +193,14 @@ def _waits_for(ask: Ask, holder: Shard, away: Shard) -> ShardRefused:
     )
 
 
-async def _begin(directory: Connection, ask: Ask, store: Residence) -> Move | None:
-    """Record the move; None if another move of the store has not ended."""
+async def _begin(
+    directory: Connection, source: Connection, target: Connection, ask: Ask, store: Residence
+) -> Move | None:
+    """Record the move; None if another move of the store has not ended. From here on, nothing changes the tables."""
     async with transaction(directory):
+        if not await migrate.may_begin(directory):
+            raise ShardRefused("the databases are being migrated; run this again when that has ended")
+        await _check_schemas(source, target, ask)
         if not await takes_stores(directory, ask.target.name):
             raise ShardRefused(f"{ask.target.shown} is being drained or removed; choose another shard")
         begun = await BEGIN.maybe(directory, store.id, ask.source.name, ask.target.name)
@@ -223,10 +229,15 @@ async def _check(directory: Executor, source: Connection, target: Connection, as
         raise ShardRefused(f"{ask.store} is being erased; it does not move")
     if ask.target.state != "active":
         raise ShardRefused(f"{ask.target.shown} is being drained; choose another shard")
+    await _check_schemas(source, target, ask)
     for db, shard in ((source, ask.source), (target, ask.target)):
-        await check_schema(db, shard)
         await check_same_text(directory, db, shard)
     refuse(*await source_faults(source, ask.source), *await target_faults(target, ask.target))
+
+
+async def _check_schemas(source: Executor, target: Executor, ask: Ask) -> None:
+    for db, shard in ((source, ask.source), (target, ask.target)):
+        await check_schema(db, shard)
 
 
 class _Mover:

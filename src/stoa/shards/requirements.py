@@ -93,6 +93,8 @@ async def check_schema(db: Executor, shard: Shard) -> None:
         raise ShardRefused(
             f"{shard.shown} has schema {version}, but this release needs {migrate.LATEST}: run `stoa migrate`"
         )
+    if await migrate.begun(db):
+        raise ShardRefused(f"{shard.shown} is being migrated to another release: run `stoa migrate` of that release")
     if outdated := await migrate.outdated_functions(db):
         raise ShardRefused(f"{shard.shown}: {outdated} stored functions are outdated: run `stoa migrate`")
 
