@@ -11,6 +11,7 @@ from tests.support.shops import Shop
 
 from stoa.cluster.distribution import Step
 from stoa.db.directory_outbox import collect
+from stoa.db.errors import InterfaceError, PostgresError
 from stoa.db.pool import Database
 from stoa.shards import moving
 from stoa.shards.registry import ShardRefused, session
@@ -196,6 +197,24 @@ async def test_one_process_at_a_time_moves_a_store(fleet: Fleet) -> None:
 
     await moving.move(fleet.ask(shop, "east"), move_again)
     assert refused == [f"{shop.store.handle} is being moved by another process; wait until it has ended"]
+
+
+async def test_a_mover_that_has_lost_its_locks_opens_no_store_that_another_one_has_moved(fleet: Fleet) -> None:
+    shop = await fleet.open_shop(filled=False)
+    sessions = """SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND granted AND (
+                      (((classid::bigint << 32) | objid::bigint) = store_lock($1) AND objsubid = 1)
+                      OR (classid = 7306234 AND objid = ($1 % 2147483647)::oid AND objsubid = 2))"""
+    moved: list[str] = []
+
+    async def overtake(step: Step) -> None:
+        if step.action == "closed":
+            assert await fleet.one("", sessions, shop.store_id) == 2
+            await fleet.move(shop, "east")
+            moved.extend(await fleet.holders(shop))
+
+    with pytest.raises((PostgresError, InterfaceError, OSError)):
+        await moving.move(fleet.ask(shop, "east"), overtake)
+    assert moved == await fleet.holders(shop) == ["east"]
 
 
 async def test_others_subscribe_while_an_undo_waits_for_a_copy_that_has_begun(fleet: Fleet) -> None:

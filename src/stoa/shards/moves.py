@@ -107,6 +107,7 @@ SWITCH = Query(
        UPDATE store_moves m SET state = 'switched', switched_at = now() FROM moved WHERE m.id = $1 RETURNING m.store_id""",
     unbound=_MOVES,
 )
+HAS_SWITCHED = Query(bool, "SELECT switched_at IS NOT NULL FROM store_moves WHERE id = $1", unbound=_MOVES)
 NOTE_PAUSE = Command("UPDATE store_moves SET pause_ms = $2 WHERE id = $1", unbound=_MOVES)
 END = Command("UPDATE store_moves SET state = $2, ended_at = now() WHERE id = $1 AND ended_at IS NULL", unbound=_MOVES)
 SECONDS_SINCE_SWITCH = Query(

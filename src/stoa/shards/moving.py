@@ -150,11 +150,7 @@ async def undo(ask: Ask, report: Report = no_report, *, target_is_lost: bool = F
     The source serves the store again, and forgets the target, also if that does not answer. Only the rest waits for the target, unless it
     is lost: only a switch opens the store there, so a server that comes back does not serve it.
     """
-    async with (
-        _held(ask) as (directory, store),
-        session(ask.source.url) as source,
-        session(ask.source.url) as fence,
-    ):
+    async with _held(ask) as (directory, store), session(ask.source.url) as source:
         found = await OPEN_MOVE.maybe(directory, store.id)
         if found is None:
             return None
@@ -171,7 +167,7 @@ async def undo(ask: Ask, report: Report = no_report, *, target_is_lost: bool = F
                 await advance(directory, found, "preparing", "copying", "switching", state="undoing")
                 await _note(directory, ask, "store.move_undone")
         await did("stopped")
-        await switching.reopen(directory, source, fence, found)
+        await switching.reopen(directory, source, found)
         await did("reopened")
         async with _answering(ask.target, lost=target_is_lost) as target:
             await _disconnect(found, source, target)

@@ -19,7 +19,7 @@ from stoa.db.pool import FENCING
 from stoa.db.query import Command, Executor, Query
 from stoa.events.notify import NOTIFIER_NAME
 from stoa.shards import subscriptions
-from stoa.shards.moves import NOTE_PAUSE, SWITCH, Move, follow_apps
+from stoa.shards.moves import HAS_SWITCHED, NOTE_PAUSE, SWITCH, Move, follow_apps
 from stoa.shards.registry import SESSION_NAME, ShardRefused
 from stoa.shards.tables import raise_ids
 from stoa.webhooks.delivery.queries import LISTENER_NAME
@@ -153,12 +153,11 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     token = await _CLOSE.one(sides.source, move.store_id, move.id)
     await COUNT_CLOSING.one(sides.source)
     if not await _holds(sides.fence):
-        await _open_source(sides.directory, sides.source, move)
+        await reopen(sides.directory, sides.source, move)
         raise ShardRefused("the session that fenced the store is lost; the store is served as before. Run this again")
     await did("closed")
     if not await _replayed(sides.target, move, token, started + _MOST_S - time.monotonic()):
-        await _open_source(sides.directory, sides.source, move)
-        await _release(sides.fence)
+        await _open(sides.directory, sides.fence, move)
         return False
     await did("replayed")
     await raise_ids(sides.source, sides.target, move.store_id)
@@ -172,12 +171,6 @@ async def _try_to_switch(sides: Sides, move: Move, did: Did) -> bool:
     await NOTE_PAUSE.run(sides.directory, move.id, round(1000 * (time.monotonic() - started)))
     await did("opened")
     return True
-
-
-async def _open_source(directory: Connection, source: Connection, move: Move) -> None:
-    """Serve the store at the source again. What its apps changed while it was closed follows."""
-    await set_residence(source, move.store_id, here=True)
-    await follow_apps(directory, move.store_id)
 
 
 async def _holds(fence: Connection) -> bool:
@@ -205,9 +198,19 @@ async def _replayed(target: Executor, move: Move, token: int, within_s: float) -
     return True
 
 
-async def reopen(directory: Connection, source: Connection, fence: Connection, move: Move) -> None:
-    """Serve the store at the source again, after the last process that fenced it is gone."""
-    await fence.execute("BEGIN")
-    await LOCK.one(fence, move.store_id)
-    await _open_source(directory, source, move)
-    await fence.execute("ROLLBACK")
+async def reopen(directory: Connection, source: Connection, move: Move) -> None:
+    """Serve the store at the source again, after the last process that fenced it is gone, unless that one has switched the store."""
+    await source.execute("BEGIN")
+    await LOCK.one(source, move.store_id)
+    if await HAS_SWITCHED.one(directory, move.id):
+        await source.execute("ROLLBACK")
+        raise ShardRefused("another process has switched the store meanwhile; run this again")
+    await _open(directory, source, move)
+
+
+async def _open(directory: Connection, fence: Connection, move: Move) -> None:
+    """Serve the store at the source again, by the transaction that holds its lock: if that is lost, another process may have switched
+    the store. What its apps changed while it was closed follows."""
+    await set_residence(fence, move.store_id, here=True)
+    await fence.execute("COMMIT")
+    await follow_apps(directory, move.store_id)
