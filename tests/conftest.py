@@ -23,14 +23,17 @@ from stoa.accounts import ownership
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
+from stoa.db import waiting
 from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
 from stoa.demo import development_stores
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes, sharded
+from tests.support.clocks import Clock
 from tests.support.databases import (
     CLUSTER,
+    PATIENCE_S,
     SERVER,
     SHARDS,
     TEMPLATE,
@@ -61,6 +64,9 @@ SLOW = (
 )  # fmt: skip
 # Of these, one process runs the whole folder. It begins with them, because another process steals the last tests of its list.
 ONE_SERVICE = ("client", "connectors", "docs", "generated", "shards", "typescript", "upgrades")
+
+# Test machines are busy, and a crowd of requests of a test is served there, too.
+waiting.MOST_WAIT_S = waiting.SHED_AFTER_S = PATIENCE_S
 
 # Test machines are busy, and one shop serves all examples of a test: neither is a health problem.
 _PATIENT = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -271,6 +277,14 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Requests wait by this clock, which stands still until the test moves it."""
+    clock = Clock()
+    monkeypatch.setattr(waiting, "time", clock)
+    return clock
 
 
 @pytest.fixture

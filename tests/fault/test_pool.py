@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from stoa.db.errors import PostgresError, Unavailable
+from stoa.db.errors import PostgresError, Unavailable, WaitedTooLong
 from stoa.db.pool import Database
-from stoa.db.waiting import arrived_at
+from stoa.db.waiting import Arrival, arrival, arrive
+from tests.support.clocks import Clock
 
 SIZE = 2
 
@@ -27,6 +28,32 @@ async def assert_intact(pool: Database) -> None:
         acquired = [await stack.enter_async_context(pool.transaction()) for _ in range(SIZE)]
         for connection in acquired:
             assert [tuple(row) for row in await connection.fetch("SELECT 1")] == [(1,)]
+
+
+@contextlib.asynccontextmanager
+async def lent(pool: Database, count: int) -> AsyncGenerator[None]:
+    """Connections are lent to other tasks meanwhile."""
+    over = asyncio.Event()
+
+    async def hold() -> None:
+        async with pool.lend():
+            await over.wait()
+
+    before = pool.in_use
+    holding = [asyncio.create_task(hold()) for _ in range(count)]
+    while pool.in_use < before + count:
+        await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        over.set()
+        await asyncio.gather(*holding)
+
+
+async def joined(pool: Database, count: int = 1) -> None:
+    """Wait until tasks wait in the line."""
+    while len(pool.line) < count:
+        await asyncio.sleep(0)
 
 
 async def cancel_me() -> None:
@@ -130,20 +157,70 @@ async def test_a_pool_is_saturated_by_a_long_wait_and_not_by_a_crowd(
     assert not pool.saturated
 
 
-async def test_the_oldest_request_gets_the_next_connection_and_a_long_one_joins_as_new(pool: Database) -> None:
+async def test_a_request_that_has_begun_goes_first_then_the_oldest_and_a_stream_joins_as_new(
+    pool: Database, clock: Clock
+) -> None:
     served: list[str] = []
 
-    async def ask(name: str, seconds_ago: float) -> None:
-        arrived_at.set(time.monotonic() - seconds_ago)
+    async def ask(name: str, seconds_ago: float, *, begun: bool = False) -> None:
+        arrival.set(Arrival(clock.now - seconds_ago, math.inf if begun else clock.now + 60))
         await pool.fetch("SELECT 1")
         served.append(name)
 
-    async with contextlib.AsyncExitStack() as stack:
-        for _ in range(SIZE - 1):
-            await stack.enter_async_context(pool.transaction())
-        async with pool.transaction():
-            ages = {"new": 0.0, "older": 0.5, "oldest": 1.0, "stream": 600.0}
-            asking = [asyncio.create_task(ask(name, age)) for name, age in ages.items()]
-            await asyncio.sleep(0)
+    asked = [
+        ask("new", 0.0),
+        ask("older", 0.5),
+        ask("oldest", 1.0),
+        ask("begun", 0.1, begun=True),
+        ask("stream", 600.0, begun=True),
+    ]
+    async with lent(pool, SIZE - 1):
+        async with lent(pool, 1):
+            asking = [asyncio.create_task(each) for each in asked]
+            await joined(pool, len(asking))
         await asyncio.gather(*asking)
-    assert served == ["oldest", "older", "new", "stream"]
+    assert served == ["begun", "oldest", "older", "new", "stream"]
+
+
+async def test_all_waits_of_a_request_count(pool: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoa.db.waiting.MOST_WAIT_S", 10)
+    monkeypatch.setattr("stoa.db.waiting.SHED_AFTER_S", 8)
+    saturated: list[bool] = []
+    arrive()
+    for _ in range(2):  # for its store, then for its token
+        async with lent(pool, SIZE):
+            looking_up = asyncio.create_task(pool.fetch("SELECT 1"))
+            await joined(pool)
+            clock.now += 5
+            saturated.append(pool.saturated)
+        await looking_up
+    assert saturated == [False, True]
+    async with lent(pool, SIZE):
+        with pytest.raises(WaitedTooLong):
+            await pool.fetch("SELECT 1")
+    await assert_intact(pool)
+
+
+async def test_a_late_request_gets_a_free_connection(pool: Database, clock: Clock) -> None:
+    arrive()
+    clock.now += 3600
+    assert await pool.fetch("SELECT 1")
+
+
+async def test_work_that_has_begun_waits_however_old_its_request_is(pool: Database, clock: Clock) -> None:
+    arrive()
+    async with pool.transaction():
+        clock.now += 3600
+        async with lent(pool, SIZE - 1):
+            reading = asyncio.create_task(pool.fetch("SELECT 1"))
+            await joined(pool)
+        assert await reading
+
+
+async def test_a_late_request_does_not_make_the_pool_saturated(pool: Database, clock: Clock) -> None:
+    async with lent(pool, SIZE):
+        arrive()
+        clock.now += 3600
+        with pytest.raises(WaitedTooLong):
+            await pool.fetch("SELECT 1")
+        assert not pool.saturated

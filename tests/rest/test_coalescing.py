@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from tests.support.clocks import Clock
 
+from stoa.db.errors import WaitedTooLong
+from stoa.db.waiting import Arrival, arrival, arrive
 from stoa.rest.coalescing import Coalescer
 
 
@@ -106,3 +109,52 @@ async def test_the_next_group_does_not_wait_for_an_overdue_one() -> None:
     server.open.set()
     assert await asyncio.gather(slow, *waiting, late) == [10, 20, 30, 40]
     assert await coalescer.submit("a", 5) == 50
+
+
+async def test_an_item_is_refused_if_its_request_is_late_when_the_group_before_ends(clock: Clock) -> None:
+    server = Server()
+    coalescer = Coalescer(server.serve)
+    first = asyncio.create_task(coalescer.submit("a", 1))
+    await settle()
+    arrive()
+    late = asyncio.create_task(coalescer.submit("a", 2))
+    await settle()
+    clock.now += 3600
+    arrive()
+    new = asyncio.create_task(coalescer.submit("a", 3))
+    await settle()
+    server.open.set()
+    assert await asyncio.gather(first, new) == [10, 30]
+    with pytest.raises(WaitedTooLong):
+        await late
+    assert await coalescer.submit("a", 4) == 40
+    assert [items for _, items in server.groups] == [[1], [3], [4]]
+
+
+async def test_a_late_item_is_served_if_no_group_is_before_it(clock: Clock) -> None:
+    server = Server()
+    server.open.set()
+    arrive()
+    clock.now += 3600
+    assert await Coalescer(server.serve).submit("a", 1) == 10
+
+
+async def test_a_group_waits_as_its_oldest_request_and_as_long_as_its_newest(clock: Clock) -> None:
+    waiting: list[Arrival] = []
+
+    async def serve(_: str, items: Sequence[int]) -> Sequence[int]:
+        waiting.append(arrival.get())
+        return items
+
+    async def submit(item: int) -> None:
+        arrive()
+        clock.now += 1
+        await coalescer.submit("a", item)
+
+    coalescer = Coalescer(serve)
+    began = clock.now
+    await asyncio.gather(*(submit(item) for item in range(3)))
+    arrive()
+    newest = arrival.get().wait_until - 1
+    await coalescer.submit("a", 4)
+    assert waiting == [Arrival(began, newest), Arrival(began + 3, newest + 1)]

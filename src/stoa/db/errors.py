@@ -35,6 +35,10 @@ class Unavailable(Exception):
     """The database is unreachable or overloaded; the request may be retried later."""
 
 
+class WaitedTooLong(Unavailable):
+    """No connection became free while the request could wait; it has not begun."""
+
+
 class NodeAway(Unavailable):
     """Another node of a cluster is unreachable, and with it the stores that live there."""
 

@@ -26,7 +26,7 @@ from stoa.db.errors import (
     is_repeatable,
     sqlstate,
 )
-from stoa.db.waiting import WaitingLine
+from stoa.db.waiting import WaitingLine, begin_work
 
 T = TypeVar("T")
 TRIES = 4  # of a transaction, in all
@@ -127,6 +127,11 @@ class Database:
             self._open -= 1
 
     async def _acquire(self) -> Connection:
+        connection = await self._next_connection()
+        begin_work()
+        return connection
+
+    async def _next_connection(self) -> Connection:
         if self._closed:
             raise Unavailable("the database connections are closed")
         while self._idle:
@@ -146,7 +151,7 @@ class Database:
             if not connection.is_closed():
                 return connection
             self._open -= 1
-        return await self._acquire()
+        return await self._next_connection()
 
     async def _wait(self) -> Connection | None:
         waiter = self.line.join()

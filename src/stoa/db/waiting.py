@@ -1,4 +1,4 @@
-"""The line of a connection pool: the task of the oldest request gets the next connection.
+"""The line of a connection pool: the task of the oldest request gets the next connection, but a request that has begun goes first.
 
 A request needs a connection for its store, its token, its rate limit and its own statement. In the order of joining, it would
 wait behind newer requests for each of them.
@@ -7,25 +7,82 @@ wait behind newer requests for each of them.
 import asyncio
 import heapq
 import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 
-from stoa.db.connection import Connection
-from stoa.db.errors import Unavailable
+import msgspec
 
-ACQUIRE_TIMEOUT_S = 2.0
-# A wait at which new work is shed: longer than a slow commit or a burst that the pool works off by itself, and short enough
-# that a request that was admitted before gets its connection within ACQUIRE_TIMEOUT_S.
+from stoa.db.connection import Connection
+from stoa.db.errors import Unavailable, WaitedTooLong
+
+ACQUIRE_TIMEOUT_S = 2.0  # of each wait of work that has begun or belongs to no request
+# From its arrival to its own statement, a request waits no longer than this in all, so that a response comes within about a second.
+MOST_WAIT_S = 0.8
+# The age of a waiting request at which new work is shed: longer than a slow commit or a burst that the pool works off by itself,
+# and short enough that requests that were admitted before get their connections within MOST_WAIT_S.
 SHED_AFTER_S = 0.5
-arrived_at: ContextVar[float] = ContextVar("arrived_at", default=0.0)  # when the request of this task arrived
 Waiter = asyncio.Future[Connection | None]
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """When the request of a task arrived, and until when it may wait for its first connection. Work that has begun is finished."""
+
+    at: float
+    wait_until: float
+
+    @property
+    def begun(self) -> bool:
+        return self.wait_until == float("inf")
+
+    @property
+    def late(self) -> bool:
+        """Whether the request has waited too long to begin."""
+        return time.monotonic() >= self.wait_until
+
+
+NO_REQUEST = Arrival(float("inf"), float("inf"))
+arrival: ContextVar[Arrival] = ContextVar("arrival", default=NO_REQUEST)
+
+
+def arrive() -> None:
+    """Start the clock of a request."""
+    now = time.monotonic()
+    arrival.set(Arrival(now, now + MOST_WAIT_S))
+
+
+def begin_work() -> None:
+    """Let the rest of a task wait as long as it must. Lookups for a request run in tasks of their own, which begin nothing for it."""
+    if not (mine := arrival.get()).begun:
+        arrival.set(Arrival(mine.at, float("inf")))
+
+
+@contextmanager
+def clock_stopped() -> Generator[None]:
+    """Time in which a request does not wait for the service: its body arrives, its pictures are read, or its app makes other large
+    writes."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        mine, seconds = arrival.get(), time.monotonic() - started
+        arrival.set(Arrival(mine.at + seconds, mine.wait_until + seconds))
+
+
+def of_group(arrivals: Iterable[Arrival]) -> Arrival:
+    """The arrival of requests that are served together: as old as the oldest, and as patient as the most patient."""
+    known = list(arrivals)
+    return Arrival(min(each.at for each in known), max(each.wait_until for each in known))
 
 
 class WaitingLine:
     """Tasks that wait for a connection, or for None: the place of a closed one, where a new one may be opened."""
 
     def __init__(self) -> None:
-        self.joined: dict[Waiter, float] = {}  # when each task joined, in that order
+        self.joined: dict[Waiter, float] = {}  # when each task joined
+        self._begun: deque[Waiter] = deque()
         self._by_age: list[tuple[float, int, Waiter]] = []  # a heap
         self._numbers = count()
         # Counted for metrics.
@@ -38,37 +95,47 @@ class WaitingLine:
 
     @property
     def too_long(self) -> bool:
-        """Whether a task has waited so long that new work should be shed. A crowd alone is no reason."""
-        return bool(self.joined) and time.monotonic() - next(iter(self.joined.values())) >= SHED_AFTER_S
+        """Whether a request has waited so long since its arrival that new work should be shed. A crowd alone is no reason."""
+        while self._by_age and self._by_age[0][-1] not in self.joined:  # it was served, or gave up
+            heapq.heappop(self._by_age)
+        return bool(self._by_age) and time.monotonic() - self._by_age[0][0] >= SHED_AFTER_S
 
     def join(self) -> Waiter:
         """Join the line. Streams and long polls are older than the limit, and must not pass every request: they join as new."""
+        mine = arrival.get()
+        self.waits += 1
+        if mine.late:
+            self.timeouts += 1
+            raise WaitedTooLong
         waiter: Waiter = asyncio.get_running_loop().create_future()
         now = self.joined[waiter] = time.monotonic()
-        arrived = arrived_at.get()
-        self.waits += 1
-        heapq.heappush(
-            self._by_age, (arrived if now - arrived < ACQUIRE_TIMEOUT_S else now, next(self._numbers), waiter)
-        )
+        if mine.begun and 0 <= now - mine.at < ACQUIRE_TIMEOUT_S:
+            self._begun.append(waiter)
+        else:
+            since = now if mine.begun else mine.at
+            heapq.heappush(self._by_age, (since, next(self._numbers), waiter))
         return waiter
 
     async def wait(self, waiter: Waiter) -> Connection | None:
         """Wait for a turn. A task that is cancelled leaves the line; if it was served before, the result stays in the waiter."""
         started = self.joined[waiter]
+        left = arrival.get().wait_until - started
         try:
-            async with asyncio.timeout(ACQUIRE_TIMEOUT_S):
+            async with asyncio.timeout(min(left, ACQUIRE_TIMEOUT_S)):
                 return await waiter
         except TimeoutError as error:
             self.timeouts += 1
+            if left < ACQUIRE_TIMEOUT_S:
+                raise WaitedTooLong from error
             raise Unavailable("no database connection became free in time") from error
         finally:
             self.joined.pop(waiter, None)
             self.wait_s += time.monotonic() - started
 
     def serve(self, connection: Connection | None) -> bool:
-        """Give a connection to the task whose request is oldest. Returns whether a task waited."""
-        while self._by_age:
-            waiter = heapq.heappop(self._by_age)[-1]
+        """Give a connection to the task whose turn it is. Returns whether a task waited."""
+        while self._begun or self._by_age:
+            waiter = self._begun.popleft() if self._begun else heapq.heappop(self._by_age)[-1]
             if self.joined.pop(waiter, None) is not None and not waiter.done():
                 waiter.set_result(connection)
                 return True

@@ -5,22 +5,37 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
+
+from stoa.db.errors import WaitedTooLong
+from stoa.db.waiting import Arrival, arrival, of_group
+
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class _Entry(msgspec.Struct, Generic[Item, Result]):
+    """An item that waits, the future of its result, the arrival of its request, and whether a group runs before it."""
+
+    item: Item
+    result: asyncio.Future[Result]
+    arrival: Arrival
+    behind: bool
 
 
 class _Queue(Generic[Item, Result]):
     """The items that wait under one key, and the number of groups that run."""
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self.waiting: deque[_Entry[Item, Result]] = deque()
         self.running = 0
         self.overdue = 0  # running groups that newcomers no longer wait for
 
 
 class Coalescer(Generic[Key, Item, Result]):
-    """Serves the items that wait under one key as a group. An item never waits for more items, only for the group before.
+    """Serves the items that wait under one key as a group. An item never waits for more items, only for the group before, and is
+    refused instead of served if its request has waited too long when that one ends.
 
     A group holds at most `max_items` items of at most `max_weight` together; an item that weighs more is a group of one.
     The next group starts without waiting for a group that takes longer than `patience_s`.
@@ -47,7 +62,7 @@ class Coalescer(Generic[Key, Item, Result]):
         """Queue an item and wait for its result."""
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         queue = self._queues[key]
-        queue.waiting.append((item, result))
+        queue.waiting.append(_Entry(item, result, arrival.get(), queue.running > queue.overdue))
         self._start(key, queue)
         return await result
 
@@ -70,6 +85,8 @@ class Coalescer(Generic[Key, Item, Result]):
         try:
             while queue.waiting and not overdue:
                 group = self._next_group(queue)
+                if not group:
+                    break
                 patience = self._patience_s
                 timer = asyncio.get_running_loop().call_later(patience, give_way) if patience is not None else None
                 try:
@@ -84,24 +101,32 @@ class Coalescer(Generic[Key, Item, Result]):
                 del self._queues[key]
             self._start(key, queue)
 
-    def _next_group(self, queue: _Queue[Item, Result]) -> list[tuple[Item, asyncio.Future[Result]]]:
-        group = [queue.waiting.popleft()]
-        weight = self._weigh(group[0][0])
+    def _next_group(self, queue: _Queue[Item, Result]) -> list[_Entry[Item, Result]]:
+        """The next items; none if all requests have waited too long."""
+        group: list[_Entry[Item, Result]] = []
+        weight = 0
         while queue.waiting and len(group) < self._max_items:
-            weight += self._weigh(queue.waiting[0][0])
-            if weight > self._max_weight:
+            first = queue.waiting[0]
+            if first.behind and first.arrival.late:
+                queue.waiting.popleft()
+                if not first.result.done():
+                    first.result.set_exception(WaitedTooLong())
+                continue
+            weight += self._weigh(first.item)
+            if group and weight > self._max_weight:
                 break
             group.append(queue.waiting.popleft())
         return group
 
-    async def _settle(self, key: Key, group: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
+    async def _settle(self, key: Key, group: Sequence[_Entry[Item, Result]]) -> None:
+        arrival.set(of_group(each.arrival for each in group))
         try:
-            results = await self._serve(key, [item for item, _ in group])
+            results = await self._serve(key, [each.item for each in group])
         except Exception as error:  # noqa: BLE001 - every caller gets it
-            for _, waiting in group:
-                if not waiting.done():
-                    waiting.set_exception(error)
+            for each in group:
+                if not each.result.done():
+                    each.result.set_exception(error)
             return
-        for (_, waiting), result in zip(group, results, strict=True):
-            if not waiting.done():
-                waiting.set_result(result)
+        for each, result in zip(group, results, strict=True):
+            if not each.result.done():
+                each.result.set_result(result)

@@ -4,16 +4,16 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Literal, cast
 
 import msgspec
 
-from stoa.db.errors import PostgresError, StoreElsewhere, Unavailable
+from stoa.db.errors import PostgresError, StoreElsewhere, Unavailable, WaitedTooLong
 from stoa.db.pool import Database
 from stoa.db.replica import Replica
 from stoa.db.shards import Shards
-from stoa.db.waiting import arrived_at
+from stoa.db.waiting import arrive, clock_stopped
 from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.backends import Backend, Backends, Committed
@@ -183,7 +183,7 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send, *, sub_path: str, handle: str = "") -> None:
         """Answer one request. `sub_path` is the path after the prefix; `handle` is the store if the path names it."""
         started = time.perf_counter()
-        arrived_at.set(time.monotonic())
+        arrive()
         path = scope["path"]
         base = path.removesuffix(sub_path)
         body = BodyParts(receive)
@@ -224,6 +224,8 @@ class Dispatcher:
             response = await self._admit(request, scope)
         except Refusal as refusal:
             response = refused(request, refusal)
+        except WaitedTooLong:
+            response = refused(request, overloaded("database"))
         except Unavailable as error:
             request.error = error
             response = refused(request, ServiceUnavailable(headers=[(b"retry-after", b"1")]))
@@ -360,13 +362,18 @@ class Dispatcher:
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
             owner = f"app:{caller.app_id}"
-            async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
+            async with AsyncExitStack() as stack:
+                upload = receive_upload(request.receive, headers, media, self._uploads, owner)
+                with clock_stopped():
+                    values["body"] = await stack.enter_async_context(upload)
                 return await self._write(request, endpoint, call, values, values["body"].digest, backend)
         if endpoint.body_bytes == JSON_BODY_BYTES:
-            raw = await read_body(request.receive, headers)
+            with clock_stopped():
+                raw = await read_body(request.receive, headers)
             return await self._write_body(request, endpoint, call, values, raw, backend)
         with self._uploads.reserving(f"app:{caller.app_id}") as reserve:
-            raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
+            with clock_stopped():
+                raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
             return await self._write_body(request, endpoint, call, values, raw, backend)
 
     async def _write_body(
@@ -443,7 +450,8 @@ async def _carry_out(write: Write, size: int, backend: Backend) -> Response:
     endpoint, call = write.endpoint, write.call
     if endpoint.before is not None:
         try:
-            await endpoint.before(call, **write.values)
+            with clock_stopped():
+                await endpoint.before(call, **write.values)
         except ValidationFailed as refusal:
             raise validation_failed([*call.faults, *refusal.faults]) from refusal
     if endpoint.grouped is not None and not call.faults:

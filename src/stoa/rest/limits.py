@@ -11,6 +11,7 @@ import msgspec
 from stoa.db.errors import PostgresError, Unavailable
 from stoa.db.query import Executor, Query
 from stoa.db.replica import POSITION, Fence
+from stoa.db.waiting import clock_stopped
 from stoa.rest.coalescing import Coalescer
 from stoa.rest.problems import RateLimited
 
@@ -235,7 +236,8 @@ class _Turn(AbstractAsyncContextManager[None]):
         return self._lock.locked()
 
     async def __aenter__(self) -> None:
-        await self._lock.acquire()
+        with clock_stopped():
+            await self._lock.acquire()
         self._since = time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from stoa.db.connection import Connection
 from stoa.db.pool import Database
+from stoa.db.waiting import begin_work
 from stoa.rest import idempotency
 from stoa.rest.call import Call
 from stoa.rest.checks import together_with, validation_failed
@@ -80,6 +81,7 @@ class Writes:
             return before
         if call.faults:  # nothing can be undone here
             raise validation_failed(call.faults)
+        begin_work()  # what the handler does elsewhere cannot be undone
         result = await write.endpoint.handler(call, **write.values)
         response = render(write.request, write.endpoint, call, result)
         if key:
