@@ -15,6 +15,7 @@ import click
 import msgspec
 from rich.console import Console
 from tests.support.nodes import Node
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks import catalog, engines, measures, report, sameness, services, shards, streams, trade, writes
 from benchmarks.apps import get_token, register
@@ -288,7 +289,7 @@ def main(
     json_file: Path | None, record: Path | None, target: Path | None,
 ) -> None:  # fmt: skip
     """Measure Stoa, its limit (pgbench with the same statements), and a baseline on a common stack."""
-    services.exit_on_sigterm()
+    exit_on_sigterm()
     million = million or any(name in MILLION_ROWS for name in only)
     chosen = only or (*ALL, *(MILLION_ROWS if million else ()))
     plan = Plan(chosen, Load(connections, seconds), rounds, workers, million, million_orders)

@@ -20,9 +20,9 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks.drive import CannotMeasure, Load, Target, drive_http
-from benchmarks.services import exit_on_sigterm
 
 ROOT = Path(__file__).parent.parent
 READY_S, END_S = 600, 60

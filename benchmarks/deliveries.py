@@ -15,11 +15,12 @@ from typing import Any
 import click
 import msgspec
 from rich.console import Console
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks import certificates
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
-from benchmarks.services import exit_on_sigterm, free_port, running
+from benchmarks.services import free_port, running
 from stoa.access.encryption import Cipher
 from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION, EmbeddedPostgres

@@ -20,10 +20,10 @@ import httpx
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks.report import as_table, record
 from benchmarks.results import Mark, describe_machine
-from benchmarks.services import exit_on_sigterm
 from stoa.access.apps import create_app
 from stoa.access.contract import SCOPES
 from stoa.access.grants import install, issue_token

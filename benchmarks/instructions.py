@@ -25,12 +25,13 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks import report
 from benchmarks.compare import ROOT, Loading, checked_out, serving
 from benchmarks.drive import NUMBER, CannotMeasure, Request, Target
 from benchmarks.results import describe_machine
-from benchmarks.services import exit_on_sigterm, free_port, processes_of, running, when_ready, workers_of
+from benchmarks.services import free_port, processes_of, running, when_ready, workers_of
 from stoa.db.connection import connect
 from stoa.db.embedded import MAJOR_VERSION
 from stoa.db.query import Query

@@ -9,7 +9,6 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 import httpx
 import msgspec
@@ -43,15 +42,6 @@ class Service(msgspec.Struct, frozen=True):
     def cpu_seconds(self) -> float:
         """The CPU time of the service and of every process that it started, also of those that have ended."""
         return sum(map(_ticks, processes_of(self.process_id))) / os.sysconf("SC_CLK_TCK")
-
-
-def exit_on_sigterm() -> None:
-    """Exit normally on SIGTERM, so that everything we started is stopped."""
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        sys.exit(128 + signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, leave)
 
 
 def free_port() -> int:

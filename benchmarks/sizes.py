@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from tests.support.termination import exit_on_sigterm
 
 from benchmarks import catalog, services, trade, writes
 from benchmarks.apps import get_token, register
@@ -102,7 +103,7 @@ def measure(folder: Path, seconds: float) -> list[Size]:
 @click.option("--record", "file", type=click.Path(path_type=Path), help="Write the results to a Markdown file.")
 def main(seconds: float, file: Path | None) -> None:
     """Measure sizes on a temporary database."""
-    services.exit_on_sigterm()
+    exit_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="stoa-bench-") as name:
         Path(name).chmod(0o711)
         found = measure(Path(name), seconds)

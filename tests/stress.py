@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 
+from tests.support.termination import exit_on_sigterm
+
 ROOT = Path(__file__).parents[1]
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 # A loop ends by itself when the process that started it is gone.
@@ -81,5 +83,5 @@ def stress(runs: int, loops: int, artefacts: Path, arguments: tuple[str, ...]) -
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like with Ctrl-C
+    exit_on_sigterm()
     stress()

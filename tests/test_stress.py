@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGTERM
 
 from click.testing import CliRunner
 
@@ -64,7 +65,7 @@ def test_a_run_that_is_terminated_ends_its_suite(tmp_path: Path) -> None:
             until((tmp_path / "begun").exists, "the test has begun")
         finally:
             running.terminate()
-    assert running.returncode == 1
+    assert running.returncode == 128 + SIGTERM
     assert (tmp_path / "ended").exists()
 
 

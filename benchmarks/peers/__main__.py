@@ -11,8 +11,9 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from tests.support.termination import exit_on_sigterm
 
-from benchmarks import report, services
+from benchmarks import report
 from benchmarks.drive import CannotMeasure, Load
 from benchmarks.peers import stoa_side
 from benchmarks.peers.goods import Product
@@ -117,7 +118,7 @@ def main(
     record: Path | None,
 ) -> None:
     """Measure Stoa beside Medusa and Vendure; `make bench-peers` installs them first."""
-    services.exit_on_sigterm()
+    exit_on_sigterm()
     plan = Plan(only, products, Load(connections, seconds), rounds, workers)
     console = Console(width=None if sys.stdout.isatty() else 200)
     machine = describe_machine(MAJOR_VERSION)

@@ -2,7 +2,6 @@
 
 import asyncio
 import resource
-import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -36,6 +35,7 @@ from tests.figures.stops import stop_under_load
 from tests.figures.streams import export_all
 from tests.figures.unread import hoard
 from tests.support.databases import drop_made
+from tests.support.termination import exit_on_sigterm
 
 Figure = Callable[[Path], Awaitable[bool]]
 ON_CLUSTER = ("away", "growth", "idle", "nodes")
@@ -114,7 +114,7 @@ def figures(
     named = [each for name in names for each in TOGETHER.get(name, (name,))]
     if unknown := set(named) - known.keys():
         raise click.ClickException(f"{', '.join(unknown)}: choose from {', '.join([*known, *TOGETHER])}")
-    signal.signal(signal.SIGTERM, _stop)
+    exit_on_sigterm()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     chosen = named or [name for name in known if name not in ON_CLUSTER]
@@ -122,10 +122,6 @@ def figures(
     if missed:
         click.echo(f"Targets missed: {', '.join(missed)}")
     sys.exit(bool(missed))
-
-
-def _stop(*_: object) -> None:
-    sys.exit(1)  # a normal exit stops everything that was started
 
 
 async def _measure(figure: Figure, minutes: int) -> bool:

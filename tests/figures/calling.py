@@ -65,7 +65,12 @@ async def call(
     process = await asyncio.create_subprocess_exec(
         wrk, *options, origin, "--", str(file), str(think_ms), stdout=asyncio.subprocess.PIPE
     )
-    output = (await process.communicate())[0].decode()
+    try:
+        output = (await process.communicate())[0].decode()
+    finally:
+        if process.returncode is None:  # the scenario ends early
+            process.kill()
+            await process.wait()
     found = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+) (\d+) (\d+) (\d+)$", output, re.MULTILINE)
     if found is None:
         raise click.ClickException(f"the output of wrk is unreadable:\n{output}")

@@ -148,11 +148,13 @@ async def loiter(folder: Path, seconds: float) -> bool:
         click.echo(f"  alone: p99 {[run.p99_ms for run in alone]} ms")
         crowd = Crowd(slow)
         running = asyncio.create_task(asyncio.to_thread(crowd.run))
-        await asyncio.to_thread(until, lambda: crowd.connected >= SLOW, "all have connected")
-        together = [await call(folder, lines, callers=10, seconds=seconds, think_ms=50) for _ in range(ROUNDS)]
-        connected = crowd.open
-        click.echo(f"  with {connected} slow ones: p99 {[run.p99_ms for run in together]} ms")
-        crowd.over = True
+        try:
+            await asyncio.to_thread(until, lambda: crowd.connected >= SLOW, "all have connected")
+            together = [await call(folder, lines, callers=10, seconds=seconds, think_ms=50) for _ in range(ROUNDS)]
+            connected = crowd.open
+            click.echo(f"  with {connected} slow ones: p99 {[run.p99_ms for run in together]} ms")
+        finally:
+            crowd.over = True
         await running
         clean = service.stop() == 0
     quiet, noisy = (statistics.median(run.p99_ms for run in each) for each in (alone, together))

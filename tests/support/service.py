@@ -161,7 +161,11 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:  # nobody else would stop what was started
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
