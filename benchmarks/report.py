@@ -58,6 +58,7 @@ TITLES = {
     "shards": "One server and several shards",
     "sizes": "Bytes of each row",
     "peers": "Peers",
+    "faults": "The last run of all scenarios",
 }
 
 

@@ -1,4 +1,4 @@
-"""`make faults` ends what it started."""
+"""`make faults` reports each measurement, also one that fails, and ends what it started."""
 
 import asyncio
 import os
@@ -9,8 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from signal import SIGTERM
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from tests.figures import __main__ as program
 from tests.figures.calling import Line, call
 from tests.support.service import Account, Service, children
 
@@ -25,6 +28,55 @@ finally:
     os.kill(os.getpid(), signal.SIGTERM)
     print("stopped everything")
 """
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One measurement meets its target, one misses it, and one fails."""
+
+    async def keep() -> None:
+        """The databases of the other tests stay."""
+
+    async def meets(_: Path) -> bool:
+        click.echo("  a step")
+        click.echo("filters: 1 ms")
+        return True
+
+    async def misses(_: Path) -> bool:
+        click.echo("moving: 121 s")
+        return False
+
+    async def fails(_: Path) -> bool:
+        raise AssertionError("the service is ready")
+
+    monkeypatch.setattr(program, "drop_made", keep)
+    for name, figure in {"filter_much": meets, "move": misses, "fail_over": fails}.items():
+        monkeypatch.setattr(program, name, figure)
+
+
+@pytest.mark.usefixtures("measured")
+def test_each_measurement_is_reported_with_its_target(tmp_path: Path) -> None:
+    file = tmp_path / "reliability.md"
+    outcome = CliRunner().invoke(program.figures, ["failover", "moving", "filters", "--record", str(file)])
+    rows = [
+        "| failover | outage of at most 15 s, nothing lost | ended with AssertionError: the service is ready | **no** |",
+        "| moving | less than two minutes, nothing differs | 121 s | **no** |",
+        "| filters | the longest delay grows by at most 100 ms | 1 ms | yes |",
+    ]
+    assert [line for line in file.read_text().splitlines() if line in rows] == rows
+    assert outcome.stdout.splitlines()[-1] == "Targets missed: failover, moving"
+    assert outcome.exit_code == 1
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_run_that_meets_its_targets_succeeds() -> None:
+    assert CliRunner().invoke(program.figures, ["filters"]).exit_code == 0
+
+
+def test_each_measurement_has_a_target() -> None:
+    outcome = CliRunner().invoke(program.figures, ["unknown"])
+    named = outcome.output.partition("choose from ")[2].strip().split(", ")
+    assert {*program.TARGETS, *program.TOGETHER} == set(named)
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is missing")

@@ -47,6 +47,7 @@ async def crowd_out(folder: Path, seconds: float) -> bool:
     sent = statistics.median(each.requests_per_s for each in refused)
     served = statistics.median(each.good_per_s for each in refused)
     failed = sum(each.other + each.broken + each.refused for each in (*alone, *together))
+    limited = all(each.refused for each in refused)
     rude = sum(each.rude + each.other + each.broken for each in refused)
     click.echo(
         f"greedy: an app limited to {REFILL}/s sent {sent:.0f}/s ({sent / REFILL:.0f} times) and was served {served:.0f}/s;"
@@ -54,4 +55,4 @@ async def crowd_out(folder: Path, seconds: float) -> bool:
         f" ({noisy / quiet:.2f} times; p50 {statistics.median(e.p50_ms for e in alone):.1f} and"
         f" {statistics.median(e.p50_ms for e in together):.1f} ms), {failed} of their requests failed; exit code 0: {clean}"
     )
-    return clean and not failed and not rude and noisy <= MOST * quiet
+    return clean and limited and not failed and not rude and noisy <= MOST * quiet

@@ -30,6 +30,7 @@ class Work(msgspec.Struct):
     p99_ms: float
     transactions: int
     cpu_s: float
+    failed: int
     by_replica: float  # share of the reading statements
 
     def __str__(self) -> str:
@@ -47,10 +48,12 @@ async def relieve(folder: Path, seconds: float) -> bool:
         relieved = await _measure(folder / "relieved", pair, seconds, read_url=pair.standby_url)
     share = (relieved.cpu_s / relieved.requests) / (alone.cpu_s / alone.requests)
     click.echo(f"replica: without it, the primary needs {alone}")
+    failed = alone.failed + relieved.failed
     click.echo(
-        f"  with it, {relieved}; {relieved.by_replica:.0%} of the reading statements ran on the replica; {share:.0%} of the CPU"
+        f"  with it, {relieved}; {relieved.by_replica:.0%} of the reading statements ran on the replica; {share:.0%} of the CPU;"
+        f" {failed} requests failed"
     )
-    return share <= LARGEST_SHARE
+    return not failed and share <= LARGEST_SHARE
 
 
 async def _measure(folder: Path, pair: Pair, seconds: float, *, read_url: str) -> Work:
@@ -74,7 +77,9 @@ async def _measure(folder: Path, pair: Pair, seconds: float, *, read_url: str) -
         transactions = _transactions(pair) - before
         reads = {name: await _grown(service, text, name) for name in ("replica", "primary")}
     total = sum(reads.values())
-    return Work(done.ok, done.p50_ms, done.p99_ms, transactions, cpu_s, reads["replica"] / total if total else 0.0)
+    failed = done.refused + done.other + done.broken
+    by_replica = reads["replica"] / total if total else 0.0
+    return Work(done.ok, done.p50_ms, done.p99_ms, transactions, cpu_s, failed, by_replica)
 
 
 async def _fill(service: Service, handle: str) -> list[Line]:

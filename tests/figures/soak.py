@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tests.figures.calling import call
-from tests.figures.overload import THINK_MS, WORKERS, measure_peak, open_stores
+from tests.figures.overload import THINK_MS, WORKERS, measure_peak, open_stores, sharing_cores
 from tests.support.service import Service, children
 
 SHARE = 0.7
@@ -19,10 +19,11 @@ SAMPLE_S = 30
 
 async def soak(folder: Path, seconds: float) -> bool:
     """Serve 70 % of the peak for a long time, on one core, with the callers on the other."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[-1:])  # inherited by the service
-    with Service(folder, workers=WORKERS, access_log=False, log_level="error") as service:
-        os.sched_setaffinity(0, cores[:1])  # inherited by the callers
+    with (
+        sharing_cores() as callers_core,
+        Service(folder, workers=WORKERS, access_log=False, log_level="error") as service,
+    ):
+        os.sched_setaffinity(0, callers_core)  # inherited by the callers
         lines = await open_stores(service)
         peak = await measure_peak(folder, lines)
         callers = round(SHARE * peak * THINK_MS / 1000)
@@ -35,7 +36,6 @@ async def soak(folder: Path, seconds: float) -> bool:
             samples.append(_memory_mb(service))
         outcome = running.result()
         clean = service.stop() == 0
-    os.sched_setaffinity(0, cores)
     # The mean of five samples at each end, so that one large request at the end does not count as growth.
     first, last = (sum(part) / len(part) for part in (samples[:5], samples[-5:]))
     growth = last / first - 1
