@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -63,6 +64,7 @@ def named_by_path(handle: str) -> StoreAddress:
     return StoreAddress(handle=handle) if is_handle(handle) else NO_STORE
 
 
+@lru_cache(maxsize=256)  # a sender chooses the host, which may be as long as all header fields
 def named_by_host(host: str, store_domain: str) -> StoreAddress:
     """The store that a Host header names: `{handle}.{store_domain}`, or a custom host."""
     name = host.lower().partition(":")[0].removesuffix(".")

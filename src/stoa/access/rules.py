@@ -1,6 +1,7 @@
 """The effective scopes of a token; `write` includes `read` of the same resource."""
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from stoa.access.contract import SCOPES
 
@@ -18,11 +19,16 @@ def in_force(requested: Collection[str] | None, granted: Collection[str]) -> fro
 
 def listed(requested: Collection[str] | None, granted: Collection[str]) -> list[str]:
     """The scopes in force, in documentation order and without a `read` that only a `write` implies."""
+    return list(_listed(None if requested is None else tuple(requested), tuple(granted)))
+
+
+@lru_cache(maxsize=1024)  # each token of an app asks for the same
+def _listed(requested: tuple[str, ...] | None, granted: tuple[str, ...]) -> tuple[str, ...]:
     effective = in_force(requested, granted)
     explicit = granted if requested is None else requested
-    return [
+    return tuple(
         scope for scope in SCOPES if scope in effective and (scope in explicit or _write_of(scope) not in effective)
-    ]
+    )
 
 
 def _write_of(scope: str) -> str:
