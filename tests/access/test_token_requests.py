@@ -57,6 +57,17 @@ async def test_an_unknown_parameter_is_ignored(oauth: httpx.AsyncClient, tenant:
     assert (await post(oauth, auth=tenant.basic, audience="x")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "last", [b"", b"&=", b"&=x&y==", b"&x=1+%2B", b"&" + b"&".join(b"p%d=1" % n for n in range(49))]
+)
+async def test_a_form_is_read_with_and_without_encoded_characters(
+    oauth: httpx.AsyncClient, tenant: Tenant, last: bytes
+) -> None:
+    body = b"grant_type=client_credentials" + last
+    answer = await oauth.post("/oauth/token", content=body, headers=FORM, auth=tenant.basic)
+    assert answer.status_code == 200
+
+
 async def test_a_gzipped_body_is_accepted(oauth: httpx.AsyncClient, tenant: Tenant) -> None:
     compressed = gzip.compress(b"grant_type=client_credentials")
     answer = await oauth.post(
@@ -256,7 +267,11 @@ async def test_a_missing_grant_type_is_refused(oauth: httpx.AsyncClient, tenant:
         b"grant_type=client_credentials&scope",
         b"grant_type=client_credentials&scope=%FF",
         b"\xff=\xff",
-        b"&".join(b"p%d=1" % n for n in range(60)),
+        b"grant_type=client_credentials&scope&x=%20",
+        b"grant_type=client_credentials&&x=1",
+        b"grant_type=client_credentials&",
+        b"grant_type=client_credentials&" + b"&".join(b"p%d=1" % n for n in range(50)),
+        b"grant_type=client_credentials&x=%20&" + b"&".join(b"p%d=1" % n for n in range(49)),
         b'{"grant_type":"client_credentials"}',
     ],
 )
