@@ -169,7 +169,7 @@ def _token(access: Access) -> Measure:
     secrets = f"ARRAY(SELECT secret_hash FROM app_secrets WHERE app_id = {access.app.app_id})"
     # Each token is a new row, so its hash is random; that costs a few microseconds.
     token = [secrets, "sha256(random()::text::bytea)", "3600"]
-    values = [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'", *token]
+    values = [f"'{access.app.client_id}'", "''", "'127.0.0.1'", "''", "''", f"'{{{subjects}}}'", "false", *token]
     wanted = Wanted(of_baseline=3, aim_of_baseline=5)
     script = Script(as_script((CLIENT.sql, values)))
     return Measure("token", "an access token", request, script, baseline=request, wanted=wanted)

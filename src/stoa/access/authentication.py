@@ -127,7 +127,8 @@ async def authenticate(
     stores = (url_store.handle, url_store.host, resource_store.handle, resource_store.host)
     digests = [] if given.assertion else keyed_hashes(keys, given.client_secret)
     checked = [] if token_hash is None else digests
-    client = await CLIENT.one(db, client_id, *stores, attempt.subjects, checked, token_hash, token_seconds)
+    proof = (given.assertion is not None, checked, token_hash, token_seconds)
+    client = await CLIENT.one(db, client_id, *stores, attempt.subjects, *proof)
     refuse_guessing(client)
     try:
         if given.assertion is None:
@@ -144,7 +145,7 @@ async def authenticate(
 
 def _check_secret(digests: Sequence[bytes], client: Client) -> None:
     # Always two comparisons for each key, whether the app has two secrets, one, or none.
-    stored = [*client.secrets, _NO_SECRET, _NO_SECRET][:2]
+    stored = [*(client.secrets or ()), _NO_SECRET, _NO_SECRET][:2]
     matches = [same(secret, digest) for secret in stored for digest in digests]
     if client.app_id is None or not any(matches):
         raise InvalidClient
@@ -152,7 +153,7 @@ def _check_secret(digests: Sequence[bytes], client: Client) -> None:
 
 async def _check_assertion(db: Database, given: Assertion, client: Client, audiences: Audiences) -> None:
     try:
-        keys = [stored_key(*msgspec.json.decode(row, type=tuple[str, str, str])) for row in client.keys]
+        keys = [stored_key(*msgspec.json.decode(row, type=tuple[str, str, str])) for row in client.keys or ()]
         proof = check(given, keys, audiences.of(client), time.time())
     except InvalidAssertion as refusal:
         raise InvalidClient(refusal.explained or _WRONG_ASSERTION) from refusal

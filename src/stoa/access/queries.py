@@ -164,13 +164,13 @@ ARRIVAL = Query(
 
 
 class Client(msgspec.Struct):
-    """What a token request needs first: the app, its secrets and keys, the stores that the request names, failed attempts."""
+    """What `authenticate_client` returns: the app, its secrets or keys, the stores that the request names, failed attempts."""
 
     app_id: int | None
     app_status: str | None
     scopes: list[str] | None
-    secrets: list[bytes]
-    keys: list[str]  # JSON: id, algorithm and JWK of each
+    secrets: list[bytes] | None  # one of these two, for what the request proves its identity with
+    keys: list[str] | None  # JSON: id, algorithm and JWK of each
     url_store_id: int | None
     resource_store_id: int | None
     store_status: str | None
@@ -179,39 +179,10 @@ class Client(msgspec.Struct):
     token_expires_at: datetime | None  # set if the token is stored
 
 
-_FAILED_ATTEMPTS = """SELECT array_agg(coalesce(f.failures, 0) ORDER BY wanted.index) AS failures,
-              array_agg(coalesce(60 - extract(epoch FROM now() - f.first_at)::float8, 0)
-                        ORDER BY wanted.index) AS seconds_left
-         FROM unnest($1::text[]) WITH ORDINALITY AS wanted (subject, index)
-              LEFT JOIN failed_attempts f
-              ON f.subject = wanted.subject AND f.first_at > now() - interval '60 seconds'"""
-# An unknown client costs the same lookups as a known one, so that timing does not reveal which it is. A token for every store is
-# stored here, so that it costs one round trip, unless attempts have failed: then a right secret must look like a wrong one until
-# `refuse_guessing` has decided. The response depends on the comparison in constant time, never on this one of two digests.
 CLIENT = Query(
     Client,
-    f"""WITH named AS MATERIALIZED (
-           SELECT coalesce((SELECT id FROM stores WHERE handle = $2),
-                           (SELECT store_id FROM store_hosts WHERE host = $3)) AS url_store_id,
-                  coalesce((SELECT id FROM stores WHERE handle = $4),
-                           (SELECT store_id FROM store_hosts WHERE host = $5)) AS resource_store_id),
-       attempts AS MATERIALIZED (
-           {_FAILED_ATTEMPTS.replace("$1", "$6")})
-       SELECT client.*,
-              CASE WHEN secrets && $7::bytea[] AND app_status = 'active' AND failures = '{{0,0,0}}'
-                    AND url_store_id IS NULL AND resource_store_id IS NULL
-                   THEN store_token($8, app_id, NULL, NULL, $9) END AS token_expires_at
-         FROM (SELECT a.id AS app_id, a.status AS app_status, a.scopes,
-                      ARRAY(SELECT k.secret_hash FROM app_secrets k
-                             WHERE k.app_id = coalesce(a.id, 0) AND (k.expires_at IS NULL OR k.expires_at > now())) AS secrets,
-                      ARRAY(SELECT json_build_array(k.kid, k.algorithm, k.jwk)::text FROM app_keys k
-                             WHERE k.app_id = coalesce(a.id, 0)) AS keys,
-                      named.url_store_id, named.resource_store_id, s.status AS store_status,
-                      attempts.failures, attempts.seconds_left
-                 FROM named CROSS JOIN attempts
-                      LEFT JOIN apps a ON a.client_id = $1
-                      LEFT JOIN stores s ON s.id = coalesce(named.resource_store_id, named.url_store_id)
-               OFFSET 0) client""",
+    f"""SELECT {", ".join(field.name for field in msgspec.structs.fields(Client))}
+          FROM authenticate_client($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
     unbound=_CLIENT,
 )
 
@@ -232,7 +203,7 @@ class FailedAttempts(msgspec.Struct):
     seconds_left: list[float]
 
 
-FAILED_ATTEMPTS = Query(FailedAttempts, _FAILED_ATTEMPTS, unbound=_CLIENT)
+FAILED_ATTEMPTS = Query(FailedAttempts, "SELECT failures, seconds_left FROM failed_attempts_of($1)", unbound=_CLIENT)
 
 
 class Failures(msgspec.Struct):
