@@ -11,8 +11,8 @@ import msgspec
 from stoa.db.connection import Connection
 from stoa.products.bodies import NewImage, NewProduct, NewStock, NewVariant
 from stoa.products.contract import Option, Seo
-from stoa.products.rules import new_product
 from stoa.products.input_rows import product_row, variant_row
+from stoa.products.rules import new_product
 from stoa.rest.call import Store
 
 STORES = 200

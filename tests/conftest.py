@@ -23,11 +23,12 @@ from stoa.accounts import ownership
 from stoa.api import ENDPOINTS
 from stoa.app import Application
 from stoa.cluster.distribution import distribute
-from stoa.db import waiting
+from stoa.db import pool, waiting
 from stoa.db.connection import connect
 from stoa.db.embedded import EmbeddedPostgres
 from stoa.db.pool import Database
 from stoa.demo import development_stores
+from stoa.rest import body
 from stoa.settings import Settings, load
 from tests.support import data_folders, notes, sharded
 from tests.support.clocks import Clock
@@ -283,7 +284,8 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Requests wait by this clock, which stands still until the test moves it."""
     clock = Clock()
-    monkeypatch.setattr(waiting, "time", clock)
+    for module in (waiting, pool, body):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 

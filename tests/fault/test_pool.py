@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from stoa.db.errors import PostgresError, Unavailable, WaitedTooLong
-from stoa.db.pool import Database
-from stoa.db.waiting import Arrival, arrival, arrive
+from stoa.db.pool import Database, arrive
+from stoa.db.waiting import Arrival, arrival
 from tests.support.clocks import Clock
 
 SIZE = 2

@@ -7,7 +7,8 @@ import pytest
 from tests.support.clocks import Clock
 
 from stoa.db.errors import WaitedTooLong
-from stoa.db.waiting import Arrival, arrival, arrive
+from stoa.db.pool import arrive
+from stoa.db.waiting import Arrival, arrival
 from stoa.rest.coalescing import Coalescer
 
 

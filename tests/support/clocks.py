@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """Replaces the module `time` in `stoa.db.waiting`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from stoa.db import waiting
 from stoa.db.connection import APPLICATION_NAME, Connection, connect, path_to_server, session_settings
 from stoa.db.errors import (
     RETRYABLE,
@@ -26,7 +27,7 @@ from stoa.db.errors import (
     is_repeatable,
     sqlstate,
 )
-from stoa.db.waiting import WaitingLine, begin_work
+from stoa.db.waiting import FOREVER, Arrival, WaitingLine, arrival
 
 T = TypeVar("T")
 TRIES = 4  # of a transaction, in all
@@ -48,6 +49,19 @@ async def _commit(connection: Connection) -> None:
         raise CommitUnknown("a node of the database failed while it committed") from error
     if tag != "COMMIT":
         raise RuntimeError("the transaction was rolled back, because an error inside it was swallowed")
+
+
+def arrive() -> None:
+    """Start the clock by which the request of this task waits for a connection."""
+    now = time.monotonic()
+    arrival.set(Arrival(now, now + waiting.MOST_WAIT_S))
+
+
+def begin_work() -> None:
+    """Let the rest of a task wait as long as it must. Lookups for a request run in tasks of their own, which begin nothing for it."""
+    mine = arrival.get()
+    if mine.wait_until != FOREVER:
+        arrival.set(Arrival(mine.at, FOREVER))
 
 
 class Database:

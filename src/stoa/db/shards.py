@@ -45,7 +45,7 @@ class Beat(msgspec.Struct):
 SHARDS = Query(Shard, "SELECT id, name, url, state FROM shards ORDER BY name", unbound=_SHARDS)
 # The state of a shard, which stays as it is until the transaction ends. So a store that it gets is committed before the shard is
 # drained or removed, or is not created.
-HOLD_SHARD = Query(str, "SELECT state FROM shards WHERE name = $1 FOR SHARE", unbound=_SHARDS)
+HOLD_SHARD = Query(str, "SELECT state FROM shards WHERE name = $1 FOR NO KEY UPDATE", unbound=_SHARDS)
 SHARD_OF = Query(str, "SELECT shard FROM stores WHERE id = $1", unbound="the row of the store itself")
 # The stores of which a database has rows, though it does not hold them: a move has taken them away, or is copying them here.
 ABSENT = Query(int, "SELECT store_id FROM store_residence WHERE NOT here", unbound=_SHARDS)

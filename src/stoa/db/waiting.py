@@ -8,7 +8,7 @@ import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -24,6 +24,7 @@ MOST_WAIT_S = 0.8
 # The age of a waiting request at which new work is shed: longer than a slow commit or a burst that the pool works off by itself,
 # and short enough that requests that were admitted before get their connections within MOST_WAIT_S.
 SHED_AFTER_S = 0.5
+FOREVER = float("inf")
 Waiter = asyncio.Future[Connection | None]
 
 
@@ -35,7 +36,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
     @property
     def begun(self) -> bool:
-        return self.wait_until == float("inf")
+        return self.wait_until == FOREVER
 
     @property
     def late(self) -> bool:
@@ -43,38 +44,24 @@ class Arrival(msgspec.Struct, frozen=True):
         return time.monotonic() >= self.wait_until
 
 
-NO_REQUEST = Arrival(float("inf"), float("inf"))
+NO_REQUEST = Arrival(FOREVER, FOREVER)
 arrival: ContextVar[Arrival] = ContextVar("arrival", default=NO_REQUEST)
 
 
-def arrive() -> None:
-    """Start the clock of a request."""
-    now = time.monotonic()
-    arrival.set(Arrival(now, now + MOST_WAIT_S))
-
-
-def begin_work() -> None:
-    """Let the rest of a task wait as long as it must. Lookups for a request run in tasks of their own, which begin nothing for it."""
-    if not (mine := arrival.get()).begun:
-        arrival.set(Arrival(mine.at, float("inf")))
+def allow(seconds: float) -> None:
+    """Add time in which the request of this task does not wait for the service."""
+    mine = arrival.get()
+    arrival.set(Arrival(mine.at + seconds, mine.wait_until + seconds))
 
 
 @contextmanager
 def clock_stopped() -> Generator[None]:
-    """Time in which a request does not wait for the service: its body arrives, its pictures are read, or its app makes other large
-    writes."""
+    """Time in which a request does not wait for the service: its pictures are read, or its app makes other large writes."""
     started = time.monotonic()
     try:
         yield
     finally:
-        mine, seconds = arrival.get(), time.monotonic() - started
-        arrival.set(Arrival(mine.at + seconds, mine.wait_until + seconds))
-
-
-def of_group(arrivals: Iterable[Arrival]) -> Arrival:
-    """The arrival of requests that are served together: as old as the oldest, and as patient as the most patient."""
-    known = list(arrivals)
-    return Arrival(min(each.at for each in known), max(each.wait_until for each in known))
+        allow(time.monotonic() - started)
 
 
 class WaitingLine:

@@ -125,14 +125,14 @@ def rows_of(prepared: Prepared, store_id: int, *, unruled: bool) -> Rows:
     changed: list[VariantCopy] = []
     booking, events = prepared.booking, prepared.events
     for product_index, product in enumerate(prepared.products, 1):
-        product_rows.append(_product_row(product, product_index, store_id, unruled=unruled))
+        product_rows.append(product_row(product, product_index, store_id, unruled=unruled))
         indexes: dict[int, int] = {}
         for variant in product.variants:
             if not variant.touched or (variant.id is None and variant.deleted):
                 continue
             changed.append(variant)
             index = indexes[id(variant)] = len(changed)
-            variant_rows.append(_variant_row(variant, index, product_index, product.created_at))
+            variant_rows.append(variant_row(variant, index, product_index, product.created_at))
             delta = variant.on_hand - variant.on_hand_before
             if delta and not variant.deleted:
                 initial = variant.before is None or not events
@@ -146,7 +146,7 @@ def rows_of(prepared: Prepared, store_id: int, *, unruled: bool) -> Rows:
     return Rows(changed, *map(json_rows, (product_rows, variant_rows, movements, event_rows)))
 
 
-def _product_row(product: ProductCopy, index: int, store_id: int, *, unruled: bool = False) -> ProductRow:
+def product_row(product: ProductCopy, index: int, store_id: int, *, unruled: bool = False) -> ProductRow:
     fields, live = product.fields, product.live
     return ProductRow(
         index=index,
@@ -170,9 +170,7 @@ def _product_row(product: ProductCopy, index: int, store_id: int, *, unruled: bo
     )
 
 
-def _variant_row(
-    variant: VariantCopy, index: int, product_index: int, created_at: datetime | None = None
-) -> VariantRow:
+def variant_row(variant: VariantCopy, index: int, product_index: int, created_at: datetime | None = None) -> VariantRow:
     fields = variant.fields
     return VariantRow(
         index=index,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from stoa.db.waiting import allow
 from stoa.rest.call import Call
 from stoa.rest.checks import MOST_FAULTS, checker, validation_failed
 from stoa.rest.endpoint import JSON_BODY_BYTES, Endpoint
@@ -33,6 +34,7 @@ from stoa.rest.scopes import EACH, Path, field_scopes
 T = TypeVar("T")
 
 BODY_SECONDS = 30.0
+_AT_ONCE_S = 0.01  # a part that takes longer had to arrive first
 _DISCARD_SECONDS, _DISCARD_BYTES = 5.0, 16 * 1024 * 1024
 INFLATE_RATIO = 20
 MOST_DEPTH, _KEYS, _ITEMS = 32, 1_000, 1_000
@@ -113,7 +115,10 @@ class BodyParts(msgspec.Struct, eq=False):
     unread: bool = True
 
     async def __call__(self) -> MutableMapping[str, Any]:
+        started = time.monotonic()
         message = await self.receive()
+        if (seconds := time.monotonic() - started) > _AT_ONCE_S:
+            allow(seconds)
         self.unread = message.get("more_body", False)
         return message
 

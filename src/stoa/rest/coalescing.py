@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from stoa.db.errors import WaitedTooLong
-from stoa.db.waiting import Arrival, arrival, of_group
+from stoa.db.waiting import Arrival, arrival
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -119,7 +119,7 @@ class Coalescer(Generic[Key, Item, Result]):
         return group
 
     async def _settle(self, key: Key, group: Sequence[_Entry[Item, Result]]) -> None:
-        arrival.set(of_group(each.arrival for each in group))
+        arrival.set(_arrival_of(group))
         try:
             results = await self._serve(key, [each.item for each in group])
         except Exception as error:  # noqa: BLE001 - every caller gets it
@@ -130,3 +130,8 @@ class Coalescer(Generic[Key, Item, Result]):
         for each, result in zip(group, results, strict=True):
             if not each.result.done():
                 each.result.set_result(result)
+
+
+def _arrival_of(group: Sequence[_Entry[Item, Result]]) -> Arrival:
+    """The arrival of requests that are served together: as old as the oldest, and as patient as the most patient."""
+    return Arrival(min(each.arrival.at for each in group), max(each.arrival.wait_until for each in group))

@@ -4,16 +4,16 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 import msgspec
 
 from stoa.db.errors import PostgresError, StoreElsewhere, Unavailable, WaitedTooLong
-from stoa.db.pool import Database
+from stoa.db.pool import Database, arrive
 from stoa.db.replica import Replica
 from stoa.db.shards import Shards
-from stoa.db.waiting import arrive, clock_stopped
+from stoa.db.waiting import clock_stopped
 from stoa.ids import new_id
 from stoa.rest import idempotency
 from stoa.rest.backends import Backend, Backends, Committed
@@ -362,18 +362,14 @@ class Dispatcher:
         if endpoint.uploads:
             media = upload_type(headers, endpoint.uploads)
             owner = f"app:{caller.app_id}"
-            async with AsyncExitStack() as stack:
-                upload = receive_upload(request.receive, headers, media, self._uploads, owner)
-                with clock_stopped():
-                    values["body"] = await stack.enter_async_context(upload)
+            async with receive_upload(request.receive, headers, media, self._uploads, owner) as values["body"]:
+                arrive()  # however long the file took
                 return await self._write(request, endpoint, call, values, values["body"].digest, backend)
         if endpoint.body_bytes == JSON_BODY_BYTES:
-            with clock_stopped():
-                raw = await read_body(request.receive, headers)
+            raw = await read_body(request.receive, headers)
             return await self._write_body(request, endpoint, call, values, raw, backend)
         with self._uploads.reserving(f"app:{caller.app_id}") as reserve:
-            with clock_stopped():
-                raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
+            raw = await read_body(request.receive, headers, endpoint.body_bytes, reserve)
             return await self._write_body(request, endpoint, call, values, raw, backend)
 
     async def _write_body(

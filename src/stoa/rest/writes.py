@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from stoa.db.connection import Connection
-from stoa.db.pool import Database
-from stoa.db.waiting import begin_work
+from stoa.db.pool import Database, begin_work
 from stoa.rest import idempotency
 from stoa.rest.call import Call
 from stoa.rest.checks import together_with, validation_failed
