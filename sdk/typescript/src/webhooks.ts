@@ -22,7 +22,12 @@ export interface VerifyOptions {
   now?: number | undefined;
 }
 
-type HeaderSource = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+/** `Headers` of any realm or library, or a plain object. */
+type HeaderSource = HeaderReader | Readonly<Record<string, string | readonly string[] | undefined>>;
+interface HeaderReader {
+  get(name: string): string | null | undefined;
+}
+
 export const TOLERANCE_S = 300;
 
 /**
@@ -166,8 +171,13 @@ async function match(
 }
 
 function header(headers: HeaderSource, name: string): string {
-  const found = headers instanceof Headers ? headers.get(name) : Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1];
+  const found = isReader(headers) ? headers.get(name) : Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1];
   return (typeof found === "string" ? found : (found?.join(" ") ?? "")).trim();
+}
+
+/** By its method, because the class of another realm, such as that of `undici` or a VM, is another one. */
+function isReader(headers: HeaderSource): headers is HeaderReader {
+  return typeof headers.get === "function";
 }
 
 function joined(before: string, body: string | Uint8Array): Uint8Array<ArrayBuffer> {

@@ -19,6 +19,10 @@ test("a signed message is an event, from text, bytes and all kinds of headers", 
   const event = await verify(BODY, signed(), SECRET);
   assert.equal(event.type === "product.created" && event.data?.name, "Mug \u00e9");
   assert.equal((await verify(Buffer.from(BODY), new Headers(signed()), SECRET)).id, "evt_1");
+  const own = new Headers(signed());
+  const foreign = { get: (name: string) => own.get(name) }; // as of `undici`, or of a VM
+  assert.equal((await verify(BODY, foreign, SECRET)).id, "evt_1");
+  await assert.rejects(verify(BODY, { get: () => null }, SECRET), /are required/);
 });
 
 test("an altered message is refused", async () => {
