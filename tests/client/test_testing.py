@@ -209,3 +209,13 @@ def test_a_decimal_is_sent_without_an_exponent() -> None:
     assert made.body == {"name": "Mug", "price": "10", "variants": [{"price": "100"}]}
     assert listed.query["price[gte]"] == "10"
     assert imported.body == b'{"sku":"MUG","price":"10"}\n'
+
+
+@pytest.mark.parametrize("key", ["", "a b", "caf\u00e9", "a\nb", "a\n", "x" * 256])
+def test_an_invalid_idempotency_key_is_refused_before_anything_is_sent(key: str) -> None:
+    fake = FakeTransport()
+    with fake.client() as client:
+        with pytest.raises(ValueError, match="1 to 255 visible ASCII characters"):
+            client.products.create(name="Mug", price="1.00", idempotency_key=key)
+        client.products.delete(1, idempotency_key="x" * 255)
+    assert [request.operation for request in fake.requests] == ["delete_product"]

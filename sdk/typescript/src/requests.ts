@@ -51,11 +51,19 @@ export function segment(value: number | string): string {
 /** The headers of a call. Every write gets an idempotency key, so that retries are safe. */
 export function headersFor(method: string, options: AnyOptions, accept = JSON_TYPE): Record<string, string> {
   const headers: Record<string, string> = { accept };
-  if (method !== "GET") headers["idempotency-key"] = options.idempotencyKey ?? crypto.randomUUID();
+  if (method !== "GET") headers["idempotency-key"] = checked(options.idempotencyKey ?? crypto.randomUUID());
   if (options.ifMatch !== undefined) headers["if-match"] = entityTag(options.ifMatch);
   if (options.ifNoneMatch !== undefined) headers["if-none-match"] = entityTag(options.ifNoneMatch);
   if (options.waitS) headers["prefer"] = `wait=${Math.round(options.waitS)}`;
   return headers;
+}
+
+/** The idempotency key, if a header can carry it and the service accepts it. */
+function checked(key: string): string {
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw new TypeError("an idempotency key must consist of 1 to 255 visible ASCII characters, without spaces");
+  }
+  return key;
 }
 
 /**

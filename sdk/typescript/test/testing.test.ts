@@ -88,3 +88,13 @@ test("a number or a time that JSON cannot express clears no field", async () => 
   await assert.rejects(client.orders.update(7, { metadata: { at: new Date(Number.NaN) } } as never), /at is Invalid Date/);
   assert.deepEqual(fake.requests, []);
 });
+
+test("an invalid idempotency key is refused before anything is sent", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  for (const idempotencyKey of ["", "a b", "caf\u00e9", "a\nb", "a\n", "x".repeat(256)]) {
+    await assert.rejects(client.products.create({ name: "Mug", price: "1.00" }, { idempotencyKey }), /1 to 255 visible ASCII characters/);
+  }
+  await client.products.delete(1, { idempotencyKey: "x".repeat(255) });
+  assert.deepEqual(fake.requests.map(({ operation }) => operation), ["delete_product"]);
+});

@@ -18,6 +18,7 @@ from stoa_client.uploads import Source
 PREFIX = "/api/v3/app"
 JSON = "application/json"
 _COMPARISON = re.compile(r"_(gte|gt|lte|lt)\Z")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def request(
     """A request to the app API; every write gets an idempotency key, so that retries are safe."""
     headers = {"accept": accept}
     if method != "GET":
-        headers["idempotency-key"] = idempotency_key or secrets.token_urlsafe(24)
+        headers["idempotency-key"] = secrets.token_urlsafe(24) if idempotency_key is None else _checked(idempotency_key)
     if if_match is not None:
         headers["if-match"] = entity_tag(if_match)
     if if_none_match is not None:
@@ -82,6 +83,13 @@ def request(
         wait_s=wait_s + float((query or {}).get("wait") or 0),
         stream=stream,
     )
+
+
+def _checked(key: str) -> str:
+    """The idempotency key, if a header can carry it and the service accepts it."""
+    if not _KEY.match(key):
+        raise ValueError("an idempotency key must consist of 1 to 255 visible ASCII characters, without spaces")
+    return key
 
 
 def entity_tag(given: Any) -> str:
