@@ -219,3 +219,12 @@ def test_an_invalid_idempotency_key_is_refused_before_anything_is_sent(key: str)
             client.products.create(name="Mug", price="1.00", idempotency_key=key)
         client.products.delete(1, idempotency_key="x" * 255)
     assert [request.operation for request in fake.requests] == ["delete_product"]
+
+
+async def test_a_request_takes_a_path_with_and_without_its_first_slash() -> None:
+    fake = FakeTransport()
+    with fake.client() as client:
+        assert client.request("GET", "products") == client.request("GET", "/products")
+    async with AsyncClient("https://shop.example.com", token="t", http=httpx.AsyncClient(transport=fake)) as client:
+        await client.request("GET", "products")
+    assert [request.operation for request in fake.requests] == ["list_products"] * 3

@@ -120,3 +120,19 @@ def test_a_client_can_be_configured_by_the_environment(account: Account, monkeyp
 def test_credentials_and_token_are_mutually_exclusive(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="client_id and private_key, or a token"):
         Client("http://localhost", **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_token_endpoint_may_end_with_a_slash() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        if request.method == "POST":
+            return httpx.Response(200, json={"access_token": "t"})
+        return httpx.Response(200, json={"data": {}})
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        auth_url = "https://shop.example.com/oauth/token/"
+        client = Client("https://shop.example.com", http=http, auth_url=auth_url, client_id="a", client_secret="b")
+        client.request("GET", "/products/1")
+    assert asked[0] == "https://shop.example.com/oauth/token"

@@ -5,7 +5,7 @@ import type { Hooks } from "./hooks.js";
 import { Limiter } from "./limiter.js";
 import type { AnyOptions } from "./options.js";
 import type { PrivateKey, PrivateKeySource } from "./private-keys.js";
-import { PREFIX } from "./requests.js";
+import { address, pathOf, PREFIX } from "./requests.js";
 import type { RetryPolicy } from "./retries.js";
 import { type Credentials, TokenCache, type TokenSource } from "./tokens.js";
 import { jsonObject } from "./problems.js";
@@ -104,7 +104,7 @@ export class Client extends Resources {
     path: string,
     { query, body, ...options }: AnyOptions & { query?: Record<string, unknown> | undefined; body?: unknown } = {},
   ): Promise<unknown> {
-    return this.#connection.read(method, path, { body, options: { ...query, ...options } }, (received) => {
+    return this.#connection.read(method, pathOf(path), { body, options: { ...query, ...options } }, (received) => {
       if (received.status === 204) return undefined;
       const decoded = jsonObject(received.text);
       if (decoded && received.status < 300) return decoded;
@@ -132,16 +132,6 @@ function tokenSource(base: string, options: ClientOptions, cached: (credentials:
   if (token) return () => token;
   const authUrl = options.authUrl ? address("authUrl", options.authUrl) : `${base}/oauth/token`;
   return cached({ authUrl, clientId: clientId ?? "", clientSecret: clientSecret ?? "", privateKey, scopes });
-}
-
-function address(name: string, given: string): string {
-  const trimmed = given.trim().replace(/\/+$/, "");
-  if (!/^https?:\/\/[^/\s]/i.test(trimmed) || !URL.canParse(trimmed)) {
-    throw new TypeError(
-      `${name} must start with https:// or http://, such as https://shop.example.com, but is ${JSON.stringify(given)}`,
-    );
-  }
-  return trimmed;
 }
 
 function environment(): Variables {

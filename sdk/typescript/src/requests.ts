@@ -41,6 +41,22 @@ function text(value: unknown): string {
   throw new TypeError(`a ${typeof value} is not allowed in a query`);
 }
 
+/** The URL of a store or of a token endpoint, without slashes at its end. */
+export function address(name: string, given: string): string {
+  const trimmed = given.trim().replace(/\/+$/, "");
+  if (!/^https?:\/\/[^/\s]/i.test(trimmed) || !URL.canParse(trimmed)) {
+    throw new TypeError(
+      `${name} must start with https:// or http://, such as https://shop.example.com, but is ${JSON.stringify(given)}`,
+    );
+  }
+  return trimmed;
+}
+
+/** A path under the prefix of the API, also if it was given without its first slash. */
+export function pathOf(given: string): string {
+  return given.startsWith("/") ? given : `/${given}`;
+}
+
 /** An id as one segment of a path. It may come from outside, and must not lead to another resource, such as `../orders/7`. */
 export function segment(value: number | string): string {
   const text = String(value);

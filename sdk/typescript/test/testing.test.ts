@@ -98,3 +98,10 @@ test("an invalid idempotency key is refused before anything is sent", async () =
   await client.products.delete(1, { idempotencyKey: "x".repeat(255) });
   assert.deepEqual(fake.requests.map(({ operation }) => operation), ["delete_product"]);
 });
+
+test("a request takes a path with and without its first slash", async () => {
+  const fake = new FakeTransport();
+  const client = fake.client();
+  assert.deepEqual(await client.request("GET", "products"), await client.request("GET", "/products"));
+  assert.deepEqual(fake.requests.map(({ operation }) => operation), ["list_products", "list_products"]);
+});

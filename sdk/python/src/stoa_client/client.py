@@ -1,7 +1,6 @@
 """The clients: credentials, store and retry options."""
 
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Self, TypedDict, Unpack, cast
@@ -15,11 +14,9 @@ from stoa_client.connection import AsyncConnection, Connection
 from stoa_client.flows import RetryPolicy
 from stoa_client.hooks import Hooks, RequestInfo, ResponseInfo
 from stoa_client.private_keys import PrivateKey
-from stoa_client.requests import PREFIX
+from stoa_client.requests import PREFIX, address, path_of
 from stoa_client.resources import Resources
 from stoa_client.tokens import AsyncTokenCache, Credentials, TokenCache, request_token
-
-_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 class Options(TypedDict, total=False):
@@ -102,19 +99,14 @@ def _refuse_unknown(options: Options) -> None:
 
 def _account(base_url: str, options: Options) -> _Account:
     _refuse_unknown(options)
-    base = base_url.strip().rstrip("/").removesuffix(PREFIX)
-    for name, address in (("base_url", base), ("auth_url", options.get("auth_url") or base)):
-        if not _ADDRESS.match(address):
-            raise ValueError(
-                f"{name} must start with https:// or http://, such as https://shop.example.com, but is {address!r}"
-            )
+    base = address("base_url", base_url).removesuffix(PREFIX)
+    auth_url = address("auth_url", options.get("auth_url") or f"{base}/oauth/token")
     client_id, client_secret = options.get("client_id", ""), options.get("client_secret", "")
     private_key = options.get("private_key")
     complete = bool(client_id and (client_secret or private_key))
     if bool(options.get("token")) == complete or (client_secret and private_key):
         raise ValueError("pass either client_id and client_secret, client_id and private_key, or a token")
     policy = _policy(options)
-    auth_url = options.get("auth_url") or f"{base}/oauth/token"
     key = PrivateKey(private_key) if isinstance(private_key, str) and private_key else private_key or None
     credentials = Credentials(auth_url, client_id, client_secret, tuple(options.get("scopes", ())), key)
     hooks = Hooks(options.get("on_request"), options.get("on_response"))
@@ -181,7 +173,9 @@ class Client(Resources):
         idempotency_key: str | None = None,
     ) -> Any:
         """Send any request under `/api/v3/app`, with token, idempotency key and retries; returns the decoded JSON."""
-        return self._connection.call(method, path, read_any, query=query, body=body, idempotency_key=idempotency_key)
+        return self._connection.call(
+            method, path_of(path), read_any, query=query, body=body, idempotency_key=idempotency_key
+        )
 
     def close(self) -> None:
         if self._owns_http:
@@ -237,7 +231,7 @@ class AsyncClient(AsyncResources):
         idempotency_key: str | None = None,
     ) -> Any:
         return await self._connection.call(
-            method, path, read_any, query=query, body=body, idempotency_key=idempotency_key
+            method, path_of(path), read_any, query=query, body=body, idempotency_key=idempotency_key
         )
 
     async def aclose(self) -> None:

@@ -16,6 +16,7 @@ from stoa_client.time_limits import SLOWEST_UPLOAD
 from stoa_client.uploads import Source
 
 PREFIX = "/api/v3/app"
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 JSON = "application/json"
 _COMPARISON = re.compile(r"_(gte|gt|lte|lt)\Z")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
@@ -105,6 +106,21 @@ def entity_tag(given: Any) -> str:
     if isinstance(version, str):
         return version
     raise TypeError("pass a version, an ETag or a resource that has a version")
+
+
+def address(name: str, given: str) -> str:
+    """The URL of a store or of a token endpoint, without slashes at its end."""
+    trimmed = given.strip().rstrip("/")
+    if not _ADDRESS.match(trimmed):
+        raise ValueError(
+            f"{name} must start with https:// or http://, such as https://shop.example.com, but is {given!r}"
+        )
+    return trimmed
+
+
+def path_of(given: str) -> str:
+    """A path under the prefix of the API, also if it was given without its first slash."""
+    return given if given.startswith("/") else f"/{given}"
 
 
 def segment(value: int | str) -> str:
