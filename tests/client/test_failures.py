@@ -9,7 +9,17 @@ from typing import Any
 import httpx
 import pytest
 
-from stoa_client import ApiError, AsyncClient, Client, ConnectionFailed, TokenRefused, codes, errors, installations
+from stoa_client import (
+    ApiError,
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    TokenRefused,
+    codes,
+    deadline,
+    errors,
+    installations,
+)
 from tests.client.conftest import base_url
 from tests.client.lossy import instead, through
 from tests.support.service import Account, free_port
@@ -157,7 +167,7 @@ def test_the_list_of_installations_fails_with_typed_errors(account: Account) -> 
     with pytest.raises(TokenRefused) as refused:
         list(installations(auth_url, account.client_id, "wrong"))
     assert (refused.value.status, refused.value.error) == (401, "invalid_client")
-    with pytest.raises(ConnectionFailed):
+    with deadline(2.0), pytest.raises(ConnectionFailed):
         list(installations(f"http://127.0.0.1:{free_port()}/oauth/token", "a", "b"))
 
 

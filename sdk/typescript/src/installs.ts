@@ -2,9 +2,11 @@
 import { ConnectionFailed, InstallRefused, SignatureRefused, UnexpectedAnswer } from "./errors.js";
 import { Cursors } from "./pages.js";
 import { excerpt, jsonObject, refusal } from "./problems.js";
+import { address } from "./requests.js";
 import { Attempts, type RetryPolicy } from "./retries.js";
 import type { PrivateKey, PrivateKeySource } from "./private-keys.js";
-import { basic, type Credentials, failedConnection, TokenCache } from "./tokens.js";
+import { abortable } from "./sleep.js";
+import { basic, type Credentials, failedConnection, TokenCache, type TokenSource } from "./tokens.js";
 import { attempt, type Outgoing } from "./transport.js";
 import { keyOf, TOLERANCE_S, type VerifyOptions } from "./webhooks.js";
 
@@ -93,17 +95,18 @@ export async function verifyInstall(
 
 /** Every installation of the app, also removed ones, page by page. */
 export async function* installations(options: InstallationsOptions): AsyncGenerator<Installation, void, undefined> {
-  const { authUrl, clientId, clientSecret = "", privateKey, updatedSince, timeoutMs = 30_000, signal } = options;
+  const { clientId, clientSecret = "", privateKey, updatedSince, timeoutMs = 30_000, signal } = options;
+  const authUrl = address("authUrl", options.authUrl);
   const fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
-  const url = `${authUrl.replace(/\/token\/*$/, "")}/installations`;
+  const url = `${authUrl.replace(/\/token$/, "")}/installations`;
   const credentials: Credentials = { authUrl, clientId, clientSecret, privateKey, scopes: [] };
-  const bearer = async () => `Bearer ${await new TokenCache(fetch, credentials, POLICY, timeoutMs).get()}`;
-  const headers = { accept: "application/json", authorization: privateKey ? await bearer() : basic(clientId, clientSecret) };
+  const token = privateKey ? new TokenCache(fetch, credentials, POLICY, timeoutMs).get : undefined;
+  const headers = { accept: "application/json", ...(!token && { authorization: basic(clientId, clientSecret) }) };
   const since = updatedSince instanceof Date ? updatedSince.toISOString() : updatedSince;
   let query = new URLSearchParams({ limit: "250", ...(since && { updated_since: since }) });
   const cursors = new Cursors();
   for (;;) {
-    const page = await pageAt(fetch, { method: "GET", url: `${url}?${query}`, headers, timeoutMs, signal });
+    const page = await pageAt(fetch, { method: "GET", url: `${url}?${query}`, headers, timeoutMs, signal }, token);
     yield* page.data;
     const cursor = cursors.follow(page.cursor);
     if (cursor === null) return;
@@ -111,10 +114,18 @@ export async function* installations(options: InstallationsOptions): AsyncGenera
   }
 }
 
-async function pageAt(fetch: typeof globalThis.fetch, request: Outgoing): Promise<{ data: Installation[]; cursor: string | null }> {
-  const attempts = new Attempts(POLICY, undefined, request.signal);
+async function pageAt(
+  fetch: typeof globalThis.fetch,
+  request: Outgoing,
+  source?: TokenSource,
+): Promise<{ data: Installation[]; cursor: string | null }> {
+  const deadline = performance.now() + POLICY.deadlineMs;
+  const attempts = new Attempts(POLICY, deadline, request.signal);
+  const authorized = async (stale?: string) => source && abortable(source(stale), deadline, "no token came", request.signal);
+  let token = await authorized();
+  let renewed = false;
   for (;;) {
-    const outcome = await attempt(fetch, request).catch(failedConnection);
+    const outcome = await attempt(fetch, request, token).catch(failedConnection);
     if (!(outcome instanceof ConnectionFailed) && outcome.status < 400) {
       const body = jsonObject(outcome.text);
       const meta = body?.["meta"] as { next_cursor?: unknown } | undefined;
@@ -123,6 +134,12 @@ async function pageAt(fetch: typeof globalThis.fetch, request: Outgoing): Promis
       }
       const shown = excerpt(outcome.text);
       throw new UnexpectedAnswer(`${outcome.status} with an unexpected body: ${shown}`, outcome.status, shown);
+    }
+    if (!(outcome instanceof ConnectionFailed) && outcome.status === 401 && !renewed) {
+      renewed = true;
+      const stale = token;
+      token = await authorized(stale);
+      if (token !== stale) continue;
     }
     if (!(outcome instanceof ConnectionFailed) && outcome.status < 500 && outcome.status !== 429) throw refusal(outcome);
     await attempts.pause(outcome);

@@ -1,6 +1,6 @@
 /** Returns from install links, compared with an implementation on `node:crypto`, and the list of installations. */
 import assert from "node:assert/strict";
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { errors, type Installation, installations, InstallRefused, SignatureRefused, UnexpectedAnswer, verifyInstall } from "@stoa/client";
 import { accounts, clientOf, serving } from "./setup.js";
@@ -60,4 +60,50 @@ test("wrong credentials and unexpected responses are typed errors", async () => 
     (_request, response) => response.end("<html>"),
     (url) => assert.rejects(first({ ...accounts.main, authUrl: `${url}/oauth/token` }), UnexpectedAnswer),
   );
+});
+
+const page = (next_cursor: string | null = null): Response => Response.json({ data: [{ status: "installed" }], meta: { next_cursor } });
+
+/** What a service, which is a function, lists. */
+async function listed(answer: (request: Request) => Response, options: Partial<Parameters<typeof installations>[0]>): Promise<number> {
+  const fetch = async (url: RequestInfo | URL, init?: RequestInit) => answer(new Request(url, init));
+  let count = 0;
+  for await (const _ of installations({ authUrl: "http://localhost/oauth/token/", clientId: "a", ...options, fetch })) count += 1;
+  return count;
+}
+
+test("a page is repeated after a transient error", async () => {
+  const busy = (status: number) => () => new Response("{}", { status, headers: { "retry-after": "0" } });
+  const lost = (): Response => {
+    throw new TypeError("lost");
+  };
+  for (const fail of [busy(429), busy(503), busy(502), lost]) {
+    const answers = [fail, () => page("a"), fail, page];
+    const sent: string[] = [];
+    const answer = (request: Request) => {
+      sent.push(request.url.replace("http://localhost/oauth/installations?limit=250", ""));
+      return (answers.shift() as () => Response)();
+    };
+    assert.equal(await listed(answer, { clientSecret: "b" }), 2);
+    assert.deepEqual(sent, ["", "", "&cursor=a", "&cursor=a"]);
+  }
+});
+
+test("a token is renewed when it expires or is refused", async () => {
+  const pair = generateKeyPairSync("ed25519");
+  const privateKey = pair.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  // A service whose tokens are valid for one page, and which says so, or is wrong about it.
+  for (const expires_in of [0, 3600]) {
+    let issued = 0;
+    const used: string[] = [];
+    const answer = ({ method, headers }: Request): Response => {
+      if (method === "POST") return Response.json({ access_token: `t${++issued}`, expires_in });
+      const token = headers.get("authorization") ?? "";
+      if (used.includes(token)) return Response.json({ code: "invalid_token" }, { status: 401 });
+      return page(["a", "b"][used.push(token) - 1]);
+    };
+    assert.equal(await listed(answer, { privateKey }), 3);
+    assert.deepEqual(used, ["Bearer t1", "Bearer t2", "Bearer t3"]);
+    assert.equal(issued, 3);
+  }
 });

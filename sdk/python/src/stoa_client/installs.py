@@ -14,12 +14,12 @@ import msgspec
 
 from stoa_client.answers import Model, decoded
 from stoa_client.connection import Connection
-from stoa_client.errors import DeadlineExceeded, StoaError
-from stoa_client.flows import RetryPolicy, failure
+from stoa_client.errors import ApiError, StoaError, TokenRefused
+from stoa_client.flows import RetryPolicy
 from stoa_client.pages import Cursors
 from stoa_client.private_keys import PrivateKey
-from stoa_client.time_limits import current_deadline, within
-from stoa_client.tokens import Credentials, refused, request_token
+from stoa_client.requests import address
+from stoa_client.tokens import Credentials, TokenCache, request_token
 from stoa_client.webhooks import TOLERANCE_S, EventStore, SignatureRefused, key_of
 
 
@@ -96,36 +96,36 @@ def installations(
     transport: httpx.BaseTransport | None = None,
 ) -> Iterator[Installation]:
     """Every installation of the app, also removed ones, page by page; `auth_url` is the URL of the token endpoint."""
-    query: dict[str, Any] = {"updated_since": updated_since.isoformat()} if updated_since else {}
-    url = f"{auth_url.removesuffix('/token')}/installations"
-    timeout_s, cursors = RetryPolicy().timeout_s, Cursors()
-    auth = None if private_key else (client_id, client_secret)
-    with httpx.Client(auth=auth, transport=transport, timeout=timeout_s) as http:
-        if private_key:
-            credentials = Credentials(auth_url, client_id, "", private_key=private_key)
-            policy = RetryPolicy()
-            asking = request_token(credentials, policy, time.monotonic() + policy.deadline_s)
-            token = Connection(http, auth_url, policy, _no_token).run(asking)
-            http.headers["authorization"] = f"Bearer {token.text}"
+    credentials = Credentials(address("auth_url", auth_url), client_id, client_secret, private_key=private_key)
+    policy, cursors = RetryPolicy(), Cursors()
+    with httpx.Client(transport=transport, timeout=policy.timeout_s) as http:
+        token = TokenCache(lambda deadline: connection.run(request_token(credentials, policy, deadline)))
+        root = credentials.auth_url.removesuffix("/token")
+        connection = Connection(http, root, policy, token if private_key else _no_token)
+        query: dict[str, Any] = {"limit": 250, "updated_since": updated_since}
         while True:
-            get = partial(http.get, url, params={"limit": 250, **query})
-            if time.monotonic() >= current_deadline():
-                raise DeadlineExceeded("the deadline of the call passed before the request was sent")
-            try:
-                answer = within(min(time.monotonic() + timeout_s, current_deadline()), get)
-            except httpx.RequestError as error:
-                raise failure(error, 1) from error
-            if answer.status_code >= 400:
-                raise refused(answer)
-            page: _Page = decoded(answer, _Page)
+            page = _page(connection, query=query, auth=None if private_key else credentials.basic)
             yield from page.data
-            query = {"cursor": cursors.follow(page.meta.next_cursor)}
-            if not query["cursor"]:
+            cursor = cursors.follow(page.meta.next_cursor)
+            if not cursor:
                 return
+            query = {"limit": 250, "cursor": cursor}
+
+
+def _page(connection: Connection, **given: Any) -> "_Page":
+    try:
+        return connection.call("GET", "/installations", partial(decoded, kind=_Page), **given)
+    except ApiError as error:
+        if "error" not in error.more:
+            raise
+        description = error.more.get("error_description", "")
+        raise TokenRefused(
+            error.status, str(error.more["error"]), str(description)
+        ) from error  # the endpoint speaks OAuth
 
 
 def _no_token(_stale: str | None, _deadline: float) -> str:
-    """The token source of a connection that only requests a token."""
+    """The token source of a connection that sends a secret instead."""
     return ""
 
 

@@ -54,6 +54,7 @@ def request(
     wait_s: float = 0.0,
     stream: bool = False,
     checkpoints: bool = False,
+    auth: tuple[str, str] | None = None,
 ) -> Request:
     """A request to the app API; every write gets an idempotency key, so that retries are safe."""
     headers = {"accept": accept}
@@ -81,6 +82,7 @@ def request(
         url=url + _query_string(query or {}),
         headers=headers,
         content=content,
+        auth=auth,
         wait_s=wait_s + float((query or {}).get("wait") or 0),
         stream=stream,
     )

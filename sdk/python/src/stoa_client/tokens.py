@@ -29,6 +29,11 @@ class Credentials(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     private_key: PrivateKey | None = None
 
+    @property
+    def basic(self) -> tuple[str, str]:
+        """The user and the password of Basic authentication; RFC 6749 requires both to be form-encoded."""
+        return quote_plus(self.client_id), quote_plus(self.client_secret)
+
     def __repr__(self) -> str:
         return f"Credentials({self.client_id!r} at {self.auth_url})"
 
@@ -68,8 +73,8 @@ def token_request(credentials: Credentials) -> Request:
     if credentials.private_key:
         form["client_assertion_type"] = ASSERTION_TYPE
         form["client_assertion"] = credentials.private_key.assertion(credentials.client_id, credentials.auth_url)
-    else:  # RFC 6749 requires both to be form-encoded.
-        auth = (quote_plus(credentials.client_id), quote_plus(credentials.client_secret))
+    else:
+        auth = credentials.basic
     return Request(
         method="POST",
         url=credentials.auth_url,
