@@ -9,15 +9,29 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from stoa_client import AsyncClient, Client, ConnectionFailed, DeadlineExceeded, codes, deadline, errors, installations
-from stoa_client.flows import Enter, RetryPolicy, send
+from stoa_client import (
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    DeadlineExceeded,
+    StoaError,
+    codes,
+    deadline,
+    errors,
+    flows,
+    installations,
+    limiter,
+)
+from stoa_client.flows import Authorize, Enter, Pause, RetryPolicy, Send, send
 from stoa_client.limiter import Limiter
 from stoa_client.requests import request
+from stoa_client.time_limits import late
 from stoa_client.uploads import Source
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n"
@@ -181,6 +195,60 @@ def test_a_call_that_finds_no_place_until_its_deadline_fails() -> None:
     assert isinstance(next(flow), Enter)
     with pytest.raises(DeadlineExceeded, match="in progress"):
         flow.send(False)  # noqa: FBT003 - the result of the step
+
+
+def ended(
+    monkeypatch: pytest.MonkeyPatch, method: str, outcomes: list[httpx.Response | httpx.RequestError], late_s: float = 0
+) -> StoaError:
+    """How a call with these outcomes ends, by a clock on which only timeouts and waits take time, waits longer by `late_s`."""
+    now = 1000.0
+    clock = SimpleNamespace(monotonic=lambda: now, time=time.time)
+    for module in (flows, limiter):
+        monkeypatch.setattr(module, "time", clock)
+    policy = RetryPolicy(timeout_s=30, deadline_s=30)
+    flow = send(request(method, "http://localhost"), policy, Limiter(threading.Semaphore()))
+
+    def carried_out(step: Any) -> Any:
+        nonlocal now
+        if isinstance(step, Pause):
+            now += step.seconds + late_s
+        if not isinstance(step, Send):
+            return True if isinstance(step, Enter) else "token" if isinstance(step, Authorize) else None
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, httpx.TimeoutException):
+            now = step.until
+        return outcome
+
+    def run() -> None:
+        step = next(flow)
+        while True:
+            step = flow.send(carried_out(step))
+
+    with pytest.raises(StoaError) as failed:
+        run()
+    assert not outcomes
+    return failed.value
+
+
+def busy(status: int) -> httpx.Response:
+    return httpx.Response(status, headers={"retry-after": "0"}, request=httpx.Request("GET", "http://localhost"))
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, errors.TooManyRequests), (503, errors.ServiceFailed)])
+def test_the_deadline_that_ends_an_attempt_after_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, status: int, kind: type[StoaError]
+) -> None:
+    """A read raises the refusal, which says why. A write may have taken effect, which a refusal would deny."""
+    assert type(ended(monkeypatch, "GET", [busy(status), late(0.015)])) is kind
+    assert type(ended(monkeypatch, "POST", [busy(status), late(0.015)])) is ConnectionFailed
+
+
+def test_the_deadline_that_passes_between_two_attempts_raises_the_error_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DeadlineExceeded would say that nothing was sent."""
+    assert type(ended(monkeypatch, "GET", [busy(429)], 100)) is errors.TooManyRequests
+    assert type(ended(monkeypatch, "POST", [httpx.ReadError("lost")], 100)) is ConnectionFailed
 
 
 @pytest.mark.parametrize("limits", [{"retries": -1}, {"deadline_s": 0}, {"timeout_s": float("nan")}])

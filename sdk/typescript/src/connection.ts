@@ -9,10 +9,10 @@ import { type AnyOptions, begun, separated } from "./options.js";
 import { Page, Pages } from "./pages.js";
 import { excerpt, jsonObject } from "./problems.js";
 import { headersFor, json, JSON_TYPE, PREFIX, queryString } from "./requests.js";
-import { Attempts, type RetryPolicy } from "./retries.js";
+import { Attempts, isRefusal, type RetryPolicy } from "./retries.js";
 import { abortable } from "./sleep.js";
 import { failedConnection, type TokenSource } from "./tokens.js";
-import { attempt, type Outgoing, type Received } from "./transport.js";
+import { attempt, type Outgoing, type Received, TimedOut } from "./transport.js";
 import { opened, type Upload } from "./uploads.js";
 
 const SLOWEST_UPLOAD = 100; // bytes in a millisecond
@@ -93,15 +93,15 @@ export class Connection {
     const authorized = (stale?: string) => abortable(this.token(stale), deadline, "no token came", signal);
     let token = await authorized();
     let renewed = false;
-    let outcome: Received | ConnectionFailed | undefined;
+    let failed: Received | ConnectionFailed | undefined;
     const attempts = new Attempts(this.policy, deadline, signal);
     for (let times = 1; ; times += 1) {
-      if (performance.now() >= deadline) throw new DeadlineExceeded("the deadline of the call passed before the request was sent");
-      const waitS = (await this.limiter.turn(deadline, signal)) / 1000;
-      if (waitS) throw outcome ? attempts.error(outcome) : beyond(waitS);
-      const timeoutMs = Math.min(request.timeoutMs, deadline - performance.now());
+      const unsent = await this.#unsent(deadline, signal);
+      if (unsent) throw failed ? attempts.error(failed) : unsent;
+      const leftMs = deadline - performance.now();
+      const timeoutMs = Math.min(request.timeoutMs, leftMs);
       const send = () => attempt(this.fetch, { ...request, timeoutMs }, token);
-      outcome = await observed(this.hooks, this.baseUrl, request, times, send).catch(failedConnection);
+      const outcome = await observed(this.hooks, this.baseUrl, request, times, send).catch(failedConnection);
       if (!(outcome instanceof ConnectionFailed)) {
         this.limiter.observe(outcome);
         if (outcome.status < 400) return outcome;
@@ -112,8 +112,20 @@ export class Connection {
           if (token !== stale) continue;
         }
       }
+      const cutOff = outcome instanceof TimedOut && leftMs <= request.timeoutMs;
+      if (failed && request.method === "GET" && isRefusal(failed) && cutOff) {
+        throw attempts.error(failed); // it says why the call ended; a write may have taken effect since
+      }
       await attempts.pause(outcome);
+      failed = outcome;
     }
+  }
+
+  /** Wait until the next request may be sent; returns why it may not be sent before the deadline. */
+  async #unsent(deadline: number, signal?: AbortSignal): Promise<DeadlineExceeded | undefined> {
+    if (performance.now() >= deadline) return new DeadlineExceeded("the deadline of the call passed before the request was sent");
+    const waitS = (await this.limiter.turn(deadline, signal)) / 1000;
+    return waitS ? beyond(waitS) : undefined;
   }
 
   one<T>(method: string, path: string, given: Call): Promise<T> {

@@ -17,6 +17,11 @@ const LONGEST_PAUSE_MS = 8000;
 const FIRST_LEAST_MS = 50;
 const LONGEST_LEAST_MS = 2000;
 
+/** Whether the service had no capacity for the request, which therefore had no effect. */
+export function isRefusal(outcome: Received | ConnectionFailed): boolean {
+  return !(outcome instanceof ConnectionFailed) && (outcome.status === 429 || outcome.status === 503);
+}
+
 /** The attempts of one call, which end at its deadline. */
 export class Attempts {
   readonly #policy: RetryPolicy;
@@ -36,9 +41,8 @@ export class Attempts {
   async pause(outcome: Received | ConnectionFailed): Promise<void> {
     this.#attempts += 1;
     const askedS = outcome instanceof ConnectionFailed ? undefined : retryAfterS(outcome.headers);
-    const refused = !(outcome instanceof ConnectionFailed) && (outcome.status === 429 || outcome.status === 503);
     let pauseMs: number;
-    if (refused && askedS !== undefined) {
+    if (isRefusal(outcome) && askedS !== undefined) {
       // The service says when to return, so the deadline decides and not the number of attempts.
       const leastMs = Math.min(FIRST_LEAST_MS * 2 ** this.#refusals, LONGEST_LEAST_MS); // in case it always asks for 0
       pauseMs = Math.max(askedS * 1000, leastMs);

@@ -28,6 +28,11 @@ export interface Received {
   readonly stream?: AsyncGenerator<Uint8Array, void>;
 }
 
+/** The time of an attempt ended before its response was complete. */
+export class TimedOut extends ConnectionFailed {
+  override name = "ConnectionFailed"; // callers know only that
+}
+
 const SLOWEST_DOWNLOAD = 10; // bytes in a millisecond, of a body that is read in parts
 const node = (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node;
 const USER_AGENT = `stoa-typescript/${VERSION}${node ? ` node/${node}` : ""}`;
@@ -124,7 +129,7 @@ class Clock {
   failure(error: unknown): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
     if (this.#late) {
-      return new ConnectionFailed(`no complete response within ${Math.round(this.#timeoutMs)} ms`, { cause: error });
+      return new TimedOut(`no complete response within ${Math.round(this.#timeoutMs)} ms`, { cause: error });
     }
     return new ConnectionFailed(`no complete response: ${reason(error)}`, { cause: error });
   }

@@ -71,6 +71,38 @@ test("a call that would wait beyond its deadline says how long", async () => {
   assert.equal(sent, 1);
 });
 
+test("a deadline that ends an attempt after a refusal", async () => {
+  const refuse = () => Response.json({ code: "rate_limited" }, { status: 429, headers: { "retry-after": "0" } });
+  const client = () => {
+    let sent = 0;
+    const fetch = (_url: RequestInfo | URL, init?: RequestInit) =>
+      sent++
+        ? new Promise<Response>((_resolve, reject) => init?.signal?.addEventListener("abort", () => reject(new Error("aborted"))))
+        : Promise.resolve(refuse());
+    return new Client("http://localhost", { token: "t", fetch, deadlineMs: 2000 });
+  };
+  await Promise.all([
+    assert.rejects(client().products.get(1), codes.RateLimited), // it says why
+    assert.rejects(client().products.delete(1), ConnectionFailed), // it may have taken effect
+  ]);
+});
+
+test("a deadline that passes between two attempts throws the error of the first", async () => {
+  const clock = performance.now;
+  try {
+    const client = answering(
+      () => {
+        setTimeout(() => (performance.now = () => clock.call(performance) + 3_600_000), 1); // during the pause
+        throw new TypeError("lost");
+      },
+      { retries: 4 },
+    );
+    await assert.rejects(client.products.delete(1), ConnectionFailed); // DeadlineExceeded would say that nothing was sent
+  } finally {
+    performance.now = clock;
+  }
+});
+
 test("a call that finds no place until its deadline fails", async () => {
   let arrive = (): void => undefined;
   const arrived = new Promise<void>((resolve) => (arrive = resolve));

