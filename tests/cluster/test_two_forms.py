@@ -14,6 +14,7 @@ from stoa.imports.queries import OLDEST_WAITING
 from stoa.webhooks.delivery import queries
 from stoa.webhooks.delivery.queries import (
     DeliveryResult,
+    LaneHeld,
     LaneLease,
     LaneRead,
     LaneState,
@@ -204,6 +205,9 @@ async def test_both_forms_return_and_store_the_same(forms: Forms, seed: int) -> 
         await forms.db.execute(
             "UPDATE pending_deliveries SET due_at = '-infinity' WHERE store_id >= $1 AND sequence % 3 = 0 AND due_at < 'infinity'",
             FIRST,
+        )
+        assert await forms.call(
+            queries.ERASED_DELIVERIES, json_rows([LaneHeld(lane.store_id, lane.webhook_id) for lane in lanes])
         )
         await settle(forms, chance, lanes)
         # What is leased or waits becomes due again.

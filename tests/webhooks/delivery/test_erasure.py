@@ -1,6 +1,7 @@
 """Erasing a customer removes their data from the delivery log."""
 
 import asyncio
+import json
 import secrets
 import time
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from aiohttp import web
 
 from stoa.db.errors import PostgresError
+from stoa.db.query import json_rows
 from stoa.settings import Settings
 from stoa.webhooks.delivery import router
 from stoa.webhooks.delivery.matching import Matched, match
-from stoa.webhooks.delivery.queries import RELEASE_BUCKETS
+from stoa.webhooks.delivery.queries import ERASED_DELIVERIES, RELEASE_BUCKETS, LaneHeld
 from tests.support.canaries import traces
 from tests.support.receivers import Received, Receiver
 from tests.support.shops import Shop
@@ -283,3 +285,25 @@ async def test_a_delivery_that_an_erasure_found_waiting_is_sent_once(shop: Shop,
         assert [event["data"] for event in receiver.events] == [{"id": customer}]
         state = await lane(shop.db, hook.id)
         assert (state["waiting"], state["due_at"]) == (0, None)
+
+
+@pytest.mark.not_on_cluster("it counts the blocks that one server reads")
+async def test_a_heartbeat_reads_only_what_an_erasure_marked(shop: Shop) -> None:
+    """However many deliveries are pending in its lanes: it reads some blocks of an index for each lane."""
+    hooks = [(await subscribe(shop, f"http://127.0.0.1:1/{n}", "customer.created")).id for n in range(20)]
+    await shop.db.execute(
+        """INSERT INTO pending_deliveries (store_id, webhook_id, sequence, event_id, event_day, event_type, resource_type, resource_id,
+                                           resource_version, due_at, created_at)
+           SELECT $1, h, n, 'evt', current_date, 'customer.created', 'customer', n, 1,
+                  CASE n WHEN 400 THEN '-infinity'::timestamptz ELSE now() END, now()
+             FROM unnest($2::bigint[]) AS h, generate_series(1, 1000) AS n""",
+        shop.store_id,
+        hooks,
+    )
+    await shop.db.execute("ANALYZE pending_deliveries")
+    rows = json_rows([LaneHeld(shop.store_id, hook) for hook in hooks])
+    found = await ERASED_DELIVERIES.all(shop.db, rows)
+    assert sorted((each.webhook_id, each.sequence) for each in found) == [(hook, 400) for hook in sorted(hooks)]
+    [[plan]] = await shop.db.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {ERASED_DELIVERIES.sql}", rows)
+    [root] = json.loads(plan)
+    assert root["Plan"]["Shared Hit Blocks"] + root["Plan"]["Shared Read Blocks"] < 10 * len(hooks)

@@ -22,6 +22,7 @@ from stoa.webhooks.delivery.queries import (
     NO_LEASE,
     ErasedDelivery,
     Lane,
+    LaneHeld,
     LaneLease,
     LaneRead,
     Lease,
@@ -234,16 +235,16 @@ class LaneScheduler:
     async def _forget_erased(self, runners: Sequence[LaneRunner]) -> None:
         """Let the deliveries that wait here be read again, if a person was erased from their events."""
         holding = {runner.subscription.id: runner for runner in runners if runner.holds_deliveries}
-        stores = {runner.state.store_id for runner in holding.values()}
-        if not holding:
+        rows = [LaneHeld(*runner.key) for runner in holding.values()]
+        if not rows:
             return
         try:
-            found = await queries.ERASED_DELIVERIES.all(self._database, list(stores), list(holding))
+            found = await queries.ERASED_DELIVERIES.all(self._database, json_rows(rows))
         except NodeAway:
             found = list[ErasedDelivery]()
-            for store_id in stores:
+            for row in rows:
                 with contextlib.suppress(NodeAway):
-                    found += await queries.ERASED_DELIVERIES.all(self._database, [store_id], list(holding))
+                    found += await queries.ERASED_DELIVERIES.all(self._database, json_rows([row]))
         for each in found:
             holding[each.webhook_id].forget(each.sequence)
 

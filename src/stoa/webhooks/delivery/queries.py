@@ -219,6 +219,15 @@ class LaneRead(InputRow):
     probe: bool
 
 
+class LaneHeld(InputRow):
+    """A lane whose deliveries wait in the memory of a worker."""
+
+    arguments = ("erased_deliveries.in_lanes",)
+
+    store_id: int
+    webhook_id: int
+
+
 class LaneLease(InputRow):
     arguments = ("renew_leases.in_lanes",)
 
@@ -294,11 +303,7 @@ RENEW_LEASES = Query(
 )
 # Few rows: settling a delivery ends the mark. A worker asks with each heartbeat, for lanes whose deliveries wait in its memory.
 ERASED_DELIVERIES = Query(
-    ErasedDelivery,
-    """SELECT webhook_id, sequence FROM pending_deliveries
-        WHERE store_id = ANY ($1::bigint[]) AND webhook_id = ANY ($2::bigint[]) AND due_at = '-infinity'""",
-    unbound=_ALL_STORES,
-    over="shard",
+    ErasedDelivery, "SELECT webhook_id, sequence FROM erased_deliveries($1::json)", unbound=_ALL_STORES, over="shard"
 )
 SETTLE = Query(
     SettledLane,
