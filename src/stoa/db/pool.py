@@ -141,18 +141,20 @@ class Database:
             self._open -= 1
 
     async def _acquire(self) -> Connection:
-        connection = await self._next_connection()
-        begin_work()
-        return connection
-
-    async def _next_connection(self) -> Connection:
         if self._closed:
             raise Unavailable("the database connections are closed")
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
+                begin_work()
                 return connection
             self._open -= 1
+        connection = await self._further_connection()
+        begin_work()
+        return connection
+
+    async def _further_connection(self) -> Connection:
+        """A new connection, or the next one that somebody returns."""
         if self._open < self._size and (not self._open or time.monotonic() >= self._full_until):
             try:
                 return await self._connect()
@@ -165,7 +167,7 @@ class Database:
             if not connection.is_closed():
                 return connection
             self._open -= 1
-        return await self._next_connection()
+        return await self._acquire()
 
     async def _wait(self) -> Connection | None:
         waiter = self.line.join()
